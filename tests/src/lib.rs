@@ -32,7 +32,7 @@ pub use compare::{
 };
 pub use concatenation::Concatenation;
 pub use mask::{MaskSpec, masks};
-pub use panics::{assert_says, panic_message, refuses};
+pub use panics::{Parts, assert_says, panic_message, refuses};
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{
     Case, HuggingFaceLogits, HuggingFaceMasked, HuggingFaceSentences, HuggingFaceTranslation,

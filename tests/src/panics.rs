@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// # Panics
 /// If `call` returns.
+#[track_caller]
 pub fn panic_message<T>(call: impl FnOnce() -> T) -> String {
     let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else {
         panic!("expected a panic");
@@ -56,6 +57,7 @@ impl Parts for &[&str] {
 ///
 /// # Panics
 /// If it has not.
+#[track_caller]
 pub fn assert_says(message: impl Display, expected: impl Parts) {
     let message = message.to_string();
     for part in expected.parts() {
@@ -67,6 +69,7 @@ pub fn assert_says(message: impl Display, expected: impl Parts) {
 ///
 /// # Panics
 /// If it returns, or says something else.
+#[track_caller]
 pub fn refuses<T>(expected: impl Parts, call: impl FnOnce() -> T) {
     assert_says(panic_message(call), expected);
 }

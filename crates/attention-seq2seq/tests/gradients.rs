@@ -136,12 +136,6 @@ fn of_a_transformer_are_finite_differences() {
             smallest: 1e-8,
             tolerance: 1e-7,
         };
-        check_model(
-            &format!("{kind}"),
-            drawn(model, 1),
-            loss,
-            is_ignored,
-            bounds,
-        );
+        check_model(&kind.to_string(), drawn(model, 1), loss, is_ignored, bounds);
     }
 }

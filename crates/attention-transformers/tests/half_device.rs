@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use attention_core::{DotProductScore, NewRows};
-use attention_tests::{Array, assert_close, device::epsilon, parameters, reference_path};
+use attention_tests::{Array, assert_close, parameters, reference_path};
 use attention_transformers::hub::{load_t5, load_t5_encoder};
 use attention_transformers::layer::NormConfig;
 use attention_transformers::text_encoder::Pooling;
@@ -15,6 +15,9 @@ use attention_transformers::{
     TransformerLayerConfig,
 };
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor};
+
+/// 32 roundings of f16.
+const TOLERANCE: f64 = 32.0 / 1024.0;
 
 fn device() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
@@ -41,10 +44,9 @@ fn embeddings_have_length_1() {
         (NormConfig::rms(), NormOrder::Pre, Pooling::First),
     ] {
         let layer = TransformerLayerConfig::new(48, 4, 64).with_norm_order(order);
-        let stack = TransformerEncoderConfig::new(layer.with_norm(norm), 2);
         let model = TextEncoder {
             embedding: TokenEmbeddingConfig::new(29, 48).init(&device),
-            stack: stack.init(&device),
+            stack: TransformerEncoderConfig::new(layer.with_norm(norm), 2).init(&device),
             causal: false,
         };
         // Means, or lengths, far from 0.
@@ -62,12 +64,8 @@ fn embeddings_have_length_1() {
                 Array::read(model.embeddings(tokens(rows), None, NewRows::All, pooling))
             };
             let (got, expected) = (embed(&half), embed(&single));
-            assert_close(
-                format!("{pooling:?}"),
-                &got,
-                &expected,
-                32.0 * epsilon(DType::F16),
-            );
+            let what = format!("{pooling:?}");
+            assert_close(what, &got, &expected, TOLERANCE);
             for vector in got.data.chunks(48) {
                 let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
                 assert!((length - 1.0).abs() < 2e-3, "{pooling:?}: {length}");
@@ -78,8 +76,7 @@ fn embeddings_have_length_1() {
 
 /// A T5 whose feed-forward networks write rows beyond f16, with parameters that f16 has.
 fn large_t5(name: &str) -> [EncoderDecoder<DotProductScore>; 2] {
-    let folder = reference_path(&format!("hugging_face/{name}"));
-    let model = load_t5(folder, &device()).unwrap();
+    let model = load_t5(reference_path(&format!("hugging_face/{name}")), &device()).unwrap();
     let half = parameters::changed(model, |path, value| match path {
         path if path.ends_with("feed_forward.output.weight") => value.map(|x| 4e4 * x),
         _ => value,
@@ -110,11 +107,10 @@ fn t5_may_write_rows_beyond_f16() {
         let [half, single] = models.each_ref().map(run);
         for (got, expected) in half.iter().zip(&single) {
             assert!(got.data.iter().all(|x| x.is_finite()), "{name}: {got:?}");
-            assert_close(name, got, expected, 32.0 * epsilon(DType::F16));
+            assert_close(name, got, expected, TOLERANCE);
         }
     }
-    let folder = reference_path("hugging_face/t5");
-    let encoder = load_t5_encoder(folder, &device()).unwrap();
+    let encoder = load_t5_encoder(reference_path("hugging_face/t5"), &device()).unwrap();
     let wo = &encoder.stack.layers[0].feed_forward.output;
     assert_eq!(wo.weight.val().dtype(), DType::F32);
 }

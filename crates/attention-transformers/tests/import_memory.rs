@@ -115,12 +115,8 @@ fn write_checkpoint(path: &Path) {
         ("data/1", &zeros[1]),
         ("data/2", &zeros[2]),
     ];
-    write_archive(
-        path,
-        CompressionMethod::Stored,
-        &pickle(&dict(&tensors)),
-        &storages,
-    );
+    let pickle = pickle(&dict(&tensors));
+    write_archive(path, CompressionMethod::Stored, &pickle, &storages);
 }
 
 #[test]
@@ -131,12 +127,9 @@ fn an_import_takes_memory_for_its_layer_and_not_for_the_file() {
     for write in [write_safetensors, write_checkpoint] {
         write(&path);
         let device = &device::plain()[0];
-        let load = || {
-            d2l::pytorch::ADDITIVE
-                .load(&path, "attention.", device)
-                .unwrap()
-        };
+        let load = || d2l::pytorch::ADDITIVE.load(&path, "attention.", device);
         let (attention, extra) = counted(load);
+        let attention = attention.unwrap();
         let len = std::fs::metadata(&path).unwrap().len();
         println!("{extra} bytes for {BYTES} of a file of {len}");
         assert!(extra < 4 * BYTES, "{extra} bytes for {BYTES}");
@@ -155,11 +148,8 @@ fn a_model_for_long_texts_takes_memory_for_the_text_that_it_reads() {
     let field = |len: &str| format!(r#""max_position_embeddings": {len}"#);
     let (short, long) = (field("64"), field("1000000"));
     assert!(config.contains(&short));
-    std::fs::write(
-        folder.path().join("config.json"),
-        config.replace(&short, &long),
-    )
-    .unwrap();
+    let config = config.replace(&short, &long);
+    std::fs::write(folder.path().join("config.json"), config).unwrap();
     let weights = "model.safetensors";
     std::fs::copy(original.join(weights), folder.path().join(weights)).unwrap();
     let device = &device::plain()[0];

@@ -18,8 +18,7 @@ fn file() -> (TempDir, TensorFile) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tensors");
     fs::write(&path, bytes).expect("written");
-    let file = TensorFile::open(&path).expect("opened");
-    (folder, file)
+    (folder, TensorFile::open(&path).expect("opened"))
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
@@ -33,10 +32,8 @@ fn tensors_are_found_by_their_names() {
     let (_folder, file) = file();
     assert!(file.names().iter().eq(["matrix", "scalar", "small"]));
     let matrix = file.find("matrix").expect("found");
-    assert_eq!(
-        (matrix.element_type(), matrix.shape()),
-        (ElementType::F32, &[2, 3][..])
-    );
+    assert_eq!(matrix.element_type(), ElementType::F32);
+    assert_eq!(matrix.shape(), [2, 3]);
     let error = file.find("matrices").expect_err("no such name");
     assert_eq!(error.reason(), "no tensor has this name");
     let error = file.find("small").expect_err("a type that is not read");
@@ -76,8 +73,6 @@ fn a_tensor_of_another_file_is_refused() {
     let ((_folder, one), (_other_folder, other)) = (file(), file());
     let matrix = one.find("matrix").expect("found");
     let error = other.read(&matrix).expect_err("of another file");
-    assert_eq!(
-        error.reason(),
-        "expected a tensor of this file, got one of another"
-    );
+    let expected = "expected a tensor of this file, got one of another";
+    assert_eq!(error.reason(), expected);
 }

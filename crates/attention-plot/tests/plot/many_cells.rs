@@ -3,29 +3,25 @@
 use attention_plot::{HeatmapGrid, PlotError};
 use base64::prelude::{BASE64_STANDARD, Engine};
 
-use crate::support::{Done, count, decode, filled, number};
+use crate::support::{Done, count, decode, filled, number, rectangles};
 
 /// The one-pixel-a-cell image in a tag of an SVG, as indices of colours and their palette.
 fn image(tag: &str) -> (usize, Vec<[u8; 3]>) {
     let data = tag.split_once("href=\"data:image/png;base64,").unwrap().1;
-    let data = BASE64_STANDARD
-        .decode(data.split('"').next().unwrap())
-        .unwrap();
-    let mut decoder = png::Decoder::new(std::io::Cursor::new(data));
+    let data = BASE64_STANDARD.decode(data.split('"').next().unwrap());
+    let mut decoder = png::Decoder::new(std::io::Cursor::new(data.unwrap()));
     decoder.set_transformations(png::Transformations::EXPAND);
     let mut reader = decoder.read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
-    let pixels = pixels.chunks_exact(3).map(|it| [it[0], it[1], it[2]]);
-    (info.width as usize, pixels.collect())
+    (info.width as usize, pixels.as_chunks().0.to_vec())
 }
 
 #[test]
 fn many_cells_are_images_in_the_colours_of_their_weights() -> Done {
     let [rows, columns, queries, keys] = [2, 1, 131, 157];
-    let mut weights: Vec<f32> = (0..rows * columns * queries * keys)
-        .map(|at| (at * 7919 % 10_007) as f32 / 10_006.0)
-        .collect();
+    let weight = |at: usize| (at * 7919 % 10_007) as f32 / 10_006.0;
+    let mut weights: Vec<f32> = (0..rows * columns * queries * keys).map(weight).collect();
     (weights[0], weights[158]) = (f32::NAN, 1.0);
     let grid = |count: usize| {
         let weights = weights[..count * keys].to_vec();
@@ -35,24 +31,17 @@ fn many_cells_are_images_in_the_colours_of_their_weights() -> Done {
     assert_eq!(count(&grid(254)?.to_svg()?, "<image"), 0);
     assert_eq!(count(&grid(255)?.to_svg()?, "<image"), 1);
 
-    let large =
-        HeatmapGrid::new(weights.clone(), [rows, columns, queries, keys])?.with_range(0.0, 1.0)?;
+    let large = HeatmapGrid::new(weights.clone(), [rows, columns, queries, keys])?;
+    let large = large.with_range(0.0, 1.0)?;
     let svg = large.to_svg()?;
-    let images: Vec<&str> = svg
-        .lines()
-        .filter(|line| line.starts_with("<image"))
-        .collect();
+    let images = svg.lines().filter(|line| line.starts_with("<image"));
+    let images: Vec<&str> = images.collect();
     assert_eq!((images.len(), filled(&svg)), (2, 1 + 64));
     let (width, _, bitmap) = decode(&large.to_png()?);
     let exact = |weight: f32| {
-        let svg = HeatmapGrid::single(vec![weight], [1, 1])?
-            .with_range(0.0, 1.0)?
-            .to_svg()?;
-        let cell = svg
-            .lines()
-            .filter(|line| line.starts_with("<rect"))
-            .nth(1)
-            .unwrap();
+        let picture = HeatmapGrid::single(vec![weight], [1, 1])?.with_range(0.0, 1.0)?;
+        let svg = picture.to_svg()?;
+        let cell = rectangles(&svg).nth(1).unwrap();
         let color = cell.split("fill=\"#").nth(1).unwrap();
         let part = |at: usize| u8::from_str_radix(&color[at..at + 2], 16).unwrap();
         Ok::<_, PlotError>([part(0), part(2), part(4)])
@@ -63,23 +52,15 @@ fn many_cells_are_images_in_the_colours_of_their_weights() -> Done {
         let cell = number(tag, "width") / keys;
         assert_eq!(number(tag, "height") / queries, cell);
         for at in (0..pixels.len()).step_by(157 + 1) {
-            let (x, y) = (
-                number(tag, "x") + at % keys * cell,
-                number(tag, "y") + at / keys * cell,
-            );
+            let x = number(tag, "x") + at % keys * cell;
+            let y = number(tag, "y") + at / keys * cell;
             // The bitmap of the figure has the same colour, at two pixels a unit.
-            assert_eq!(
-                bitmap[(2 * y + cell) * width + 2 * x + cell],
-                pixels[at],
-                "{panel} {at}"
-            );
+            let found = bitmap[(2 * y + cell) * width + 2 * x + cell];
+            assert_eq!(found, pixels[at], "{panel} {at}");
             let exact = exact(weights[panel * queries * keys + at])?;
-            let off = pixels[at].iter().zip(exact).map(|(a, b)| a.abs_diff(b));
-            assert!(
-                off.max().unwrap() <= 2,
-                "{panel} {at}: {:?} {exact:?}",
-                pixels[at]
-            );
+            let mut off = found.iter().zip(exact).map(|(a, b)| a.abs_diff(b));
+            let is_near = off.all(|off| off <= 2);
+            assert!(is_near, "{panel} {at}: {found:?} {exact:?}");
         }
     }
     let (_, first) = image(images[0]);

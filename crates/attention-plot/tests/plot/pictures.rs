@@ -2,37 +2,31 @@
 
 use attention_plot::{HeatmapGrid, PlotError, TerminalColor, is_control};
 
-use crate::support::{Done, count, decode, filled, grid, ink, number};
+use crate::support::{Done, count, decode, filled, grid, ink, number, rectangles};
 
 #[test]
 fn svg_has_every_cell_label_and_title() -> Done {
+    let titles = ["one", "two", "three"];
+    let queries = ["qa", "qb", "qc", "qd", "qe"];
+    let keys = ["ka", "kb", "kc", "kd", "ke", "kf", "kg"];
     let svg = grid([2, 3, 5, 7])
-        .with_titles(["one", "two", "three"])?
-        .with_query_labels(["qa", "qb", "qc", "qd", "qe"])?
-        .with_key_labels(["ka", "kb", "kc", "kd", "ke", "kf", "kg"])?
+        .with_titles(titles)?
+        .with_query_labels(queries)?
+        .with_key_labels(keys)?
         .to_svg()?;
     assert_eq!(filled(&svg), 1 + 2 * 3 * 5 * 7 + 64);
-    for query in ["qa", "qb", "qc", "qd", "qe"] {
-        assert_eq!(
-            count(&svg, &format!("\n{query}\n")),
-            2,
-            "{query}: beside the first column of each row"
-        );
+    // Queries stand beside the first column of each row, and keys below each column of the last row.
+    for (texts, times) in [
+        (&titles[..], 1),
+        (&queries, 2),
+        (&keys, 3),
+        (&["Queries"], 2),
+        (&["Keys"], 3),
+    ] {
+        for text in texts {
+            assert_eq!(count(&svg, &format!("\n{text}\n")), times, "{text}");
+        }
     }
-    for key in ["ka", "kb", "kc", "kd", "ke", "kf", "kg"] {
-        assert_eq!(
-            count(&svg, &format!("\n{key}\n")),
-            3,
-            "{key}: below each column of the last row"
-        );
-    }
-    for title in ["one", "two", "three"] {
-        assert_eq!(count(&svg, &format!("\n{title}\n")), 1, "{title}");
-    }
-    assert_eq!(
-        (count(&svg, "\nKeys\n"), count(&svg, "\nQueries\n")),
-        (3, 2)
-    );
     Ok(())
 }
 
@@ -49,21 +43,16 @@ fn one_color_scale_for_the_whole_grid() -> Done {
     let svg = HeatmapGrid::new(vec![0.0, 0.25, 0.5, 1.0], [1, 2, 1, 2])?.to_svg()?;
     // The ends appear once as a cell and once in the bar; a scale for each panel would show them twice as cells.
     assert_eq!((count(&svg, "#67000D"), count(&svg, "#FFF5F0")), (2, 2));
-    assert!(
-        svg.contains("\n0.00\n") && svg.contains("\n1.00\n"),
-        "the bar names its ends"
-    );
-    let fixed = HeatmapGrid::new(vec![0.25; 4], [1, 2, 1, 2])?
-        .with_range(0.0, 0.25)?
-        .to_svg()?;
-    assert_eq!(count(&fixed, "#67000D"), 4 + 1);
+    let has_ends = svg.contains("\n0.00\n") && svg.contains("\n1.00\n");
+    assert!(has_ends, "the bar names its ends");
+    let fixed = HeatmapGrid::new(vec![0.25; 4], [1, 2, 1, 2])?.with_range(0.0, 0.25)?;
+    assert_eq!(count(&fixed.to_svg()?, "#67000D"), 4 + 1);
     Ok(())
 }
 
 #[test]
 fn the_largest_weight_is_dark_and_broken_weights_are_grey() -> Done {
-    let weights = vec![0.0, 1.0, f32::NAN, f32::NEG_INFINITY];
-    let heatmap = HeatmapGrid::single(weights, [2, 2])?;
+    let heatmap = HeatmapGrid::single(vec![0.0, 1.0, f32::NAN, f32::NEG_INFINITY], [2, 2])?;
     let svg = heatmap.to_svg()?;
     assert_eq!(count(&svg, "#67000D"), 2);
     assert_eq!(count(&svg, "#A0A0A0"), 2);
@@ -78,15 +67,16 @@ fn markup_in_tokens_is_escaped() -> Done {
         .with_key_labels(["a&b", "<script>"])?;
     let html = heatmap.to_html()?;
     for text in [heatmap.to_svg()?, html.clone()] {
-        assert!(
-            text.contains("&lt;eos&gt;") && text.contains("a&amp;b"),
-            "{text}"
-        );
-        assert!(
-            !text.contains("<eos>") && !text.contains("a&b") && !text.contains("<b>"),
-            "{text}"
-        );
-        assert!(!text.contains("<script"), "{text}");
+        for (part, is_there) in [
+            ("&lt;eos&gt;", true),
+            ("a&amp;b", true),
+            ("<eos>", false),
+            ("a&b", false),
+            ("<b>", false),
+            ("<script", false),
+        ] {
+            assert_eq!(text.contains(part), is_there, "{part}: {text}");
+        }
     }
     assert!(html.contains("<title>&lt;b&gt;&quot;x&quot; &amp; y&lt;/b&gt;</title>"));
     Ok(())
@@ -98,10 +88,7 @@ fn control_characters_in_tokens_become_signs() -> Done {
         .with_key_labels(["\n\t\u{0}\u{1b}[2J"])?
         .to_svg()?;
     assert!(svg.contains("⏎⇥\u{fffd}\u{fffd}[2J"));
-    assert!(
-        svg.chars()
-            .all(|character| character == '\n' || !character.is_control())
-    );
+    assert!(!svg.contains(|character: char| character != '\n' && character.is_control()));
     Ok(())
 }
 
@@ -115,10 +102,8 @@ fn html_names_every_cell() -> Done {
     assert!(html.contains("<title>query: été\nkey: 1\nweight: NaN</title>"));
     assert!(html.contains("<title>query: là\nkey: 1\nweight: 1.000</title>"));
     assert_eq!((count(&html, "<svg"), count(&html, "</svg>")), (1, 1));
-    assert!(
-        !html.contains("http://") || html.matches("http").count() == 1,
-        "only the SVG name space"
-    );
+    let has_no_links = !html.contains("http://") || count(&html, "http") == 1;
+    assert!(has_no_links, "only the SVG name space");
     Ok(())
 }
 
@@ -126,12 +111,10 @@ fn html_names_every_cell() -> Done {
 fn crowded_labels_are_thinned() -> Done {
     let tokens = |count: usize| (0..count).map(|index| format!("t{index}."));
     let shown = |queries: usize| -> Result<usize, PlotError> {
-        let svg = grid([1, 1, queries, 1])
-            .with_query_labels(tokens(queries))?
-            .to_svg()?;
-        Ok((0..queries)
-            .filter(|index| svg.contains(&format!("\nt{index}.\n")))
-            .count())
+        let picture = grid([1, 1, queries, 1]).with_query_labels(tokens(queries))?;
+        let svg = picture.to_svg()?;
+        let shown = tokens(queries).filter(|token| svg.contains(&format!("\n{token}\n")));
+        Ok(shown.count())
     };
     assert_eq!(shown(60)?, 60, "a sentence's worth is shown whole");
     let some = shown(500)?;
@@ -145,17 +128,11 @@ fn png_is_the_svg_at_two_pixels_a_unit() -> Done {
     let svg = heatmap.to_svg()?;
     let (width, height, pixels) = decode(&heatmap.to_png()?);
     let root = svg.lines().next().unwrap();
-    assert_eq!(
-        (width, height),
-        (2 * number(root, "width"), 2 * number(root, "height"))
-    );
+    let sides = ["width", "height"].map(|side| 2 * number(root, side));
+    assert_eq!([width, height], sides);
     // Each rectangle's colour is found at its middle, so cells and the bar are where the SVG has them.
-    let cells: Vec<_> = svg
-        .lines()
-        .filter(|line| line.starts_with("<rect"))
-        .skip(1)
-        .collect();
-    let filled = cells.iter().filter(|line| !line.contains("fill=\"none\""));
+    let cells = rectangles(&svg).skip(1);
+    let filled = cells.filter(|line| !line.contains("fill=\"none\""));
     for cell in filled.clone() {
         let x = 2 * number(cell, "x") + number(cell, "width");
         let y = 2 * number(cell, "y") + number(cell, "height");
@@ -175,15 +152,10 @@ fn darkest_pixels_are_where_the_largest_weight_is() -> Done {
     let heatmap = plain(HeatmapGrid::single(weights, [6, 8])?)?;
     let svg = heatmap.to_svg()?;
     // Paper, then the cells in order.
-    let cell = svg
-        .lines()
-        .filter(|line| line.starts_with("<rect"))
-        .nth(1 + 2 * 8 + 5)
-        .unwrap();
+    let cell = rectangles(&svg).nth(1 + 2 * 8 + 5).unwrap();
     let (width, _, pixels) = decode(&heatmap.to_png()?);
-    let dark: Vec<_> = (0..pixels.len())
-        .filter(|index| pixels[*index] == [103, 0, 13])
-        .collect();
+    let is_dark = |index: &usize| pixels[*index] == [103, 0, 13];
+    let dark: Vec<_> = (0..pixels.len()).filter(is_dark).collect();
     let (left, top) = (2 * number(cell, "x"), 2 * number(cell, "y"));
     let side = 2 * number(cell, "width");
     let inside = dark.iter().filter(|index| {
@@ -191,10 +163,8 @@ fn darkest_pixels_are_where_the_largest_weight_is() -> Done {
         (left..left + side).contains(&x) && (top..top + side).contains(&y)
     });
     assert_eq!(inside.count(), side * side, "the whole cell");
-    assert!(
-        dark.len() < side * side + 2000,
-        "and else only the end of the bar"
-    );
+    let few = dark.len() < side * side + 2000;
+    assert!(few, "and else only the end of the bar");
     Ok(())
 }
 
@@ -202,55 +172,29 @@ fn darkest_pixels_are_where_the_largest_weight_is() -> Done {
 fn png_shows_labels() -> Done {
     let ink = |heatmap: HeatmapGrid| -> Result<usize, PlotError> {
         let (_, _, pixels) = decode(&heatmap.to_png()?);
-        Ok(pixels
-            .iter()
-            .filter(|pixel| **pixel == [38, 38, 38])
-            .count())
+        Ok(pixels.iter().filter(|it| **it == [38, 38, 38]).count())
     };
-    let bare = HeatmapGrid::single(vec![0.1, 0.2], [1, 2])?.with_axis_titles("", "");
-    let plain = bare
-        .clone()
-        .with_query_labels([""])?
-        .with_key_labels(["", ""])?;
-    let accented = bare
-        .clone()
-        .with_query_labels(["éüñ"])?
-        .with_key_labels(["", ""])?;
-    let unaccented = bare.with_query_labels(["eun"])?.with_key_labels(["", ""])?;
-    assert!(ink(unaccented.clone())? > ink(plain)?);
-    assert!(ink(accented)? > ink(unaccented)?, "accents take ink too");
+    let ink_of = |label: &str| {
+        let bare = HeatmapGrid::single(vec![0.1, 0.2], [1, 2])?.with_axis_titles("", "");
+        ink(bare.with_query_labels([label])?.with_key_labels(["", ""])?)
+    };
+    assert!(ink_of("eun")? > ink_of("")?);
+    assert!(ink_of("éüñ")? > ink_of("eun")?, "accents take ink too");
     Ok(())
 }
 
 #[test]
 fn extreme_figures_are_drawn_or_refused() -> Done {
-    for shape in [
-        [1, 1, 1, 1],
-        [1, 1, 1, 900],
-        [1, 1, 900, 1],
-        [9, 1, 1, 1],
-        [1, 9, 2, 1],
-        [3, 3, 40, 2],
-    ] {
-        let grid = grid(shape);
-        assert_eq!(
-            filled(&grid.to_svg()?),
-            65 + shape.iter().product::<usize>(),
-            "{shape:?}"
-        );
+    let lines = [[1, 1, 1, 1], [1, 1, 1, 900], [1, 1, 900, 1]];
+    let panels = [[9, 1, 1, 1], [1, 9, 2, 1], [3, 3, 40, 2]];
+    for shape in [lines, panels].concat() {
+        let (grid, cells) = (grid(shape), shape.iter().product::<usize>());
+        assert_eq!(filled(&grid.to_svg()?), 65 + cells, "{shape:?}");
         decode(&grid.to_png()?);
     }
     let error = grid([1, 1, 1, 70_000]).to_svg().unwrap_err();
-    assert!(
-        matches!(
-            error,
-            PlotError::TooLarge {
-                width: 70_000..,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let is_too_large = matches!(error, PlotError::TooLarge { width, .. } if width >= 70_000);
+    assert!(is_too_large, "{error}");
     let error = grid([250, 250, 1, 1]).to_png().unwrap_err();
     assert!(error.to_string().contains("fewer"), "{error}");
     Ok(())
@@ -275,18 +219,15 @@ fn ink_is_where_the_texts_are() -> Done {
     let lines: Vec<_> = svg.lines().collect();
     let mut texts = 0;
     for at in (1..lines.len()).filter(|at| lines[at - 1].starts_with("<text")) {
-        let (x, y) = (
-            2 * number(lines[at - 1], "x"),
-            2 * number(lines[at - 1], "y"),
-        );
+        let tag = lines[at - 1];
+        let [x, y] = ["x", "y"].map(|name| 2 * number(tag, name));
         // A letter at least around the point, on the side that its anchor says.
-        let anchor = |name: &str| lines[at - 1].contains(&format!("text-anchor=\"{name}\""));
-        let (before, after) = (
-            if anchor("start") { 0 } else { 30 },
-            if anchor("end") { 0 } else { 30 },
-        );
+        let [before, after] = ["start", "end"].map(|name| {
+            let is_anchor = tag.contains(&format!("text-anchor=\"{name}\""));
+            if is_anchor { 0 } else { 30 }
+        });
         let near = |(column, row): &&(usize, usize)| {
-            if lines[at - 1].contains("rotate(270") {
+            if tag.contains("rotate(270") {
                 column.abs_diff(x) < 6 && (y - after..y + before).contains(row)
             } else {
                 row.abs_diff(y) < 6 && (x - before..x + after).contains(column)
@@ -302,6 +243,7 @@ fn ink_is_where_the_texts_are() -> Done {
 #[test]
 fn characters_that_turn_the_direction_become_signs_in_every_text() -> Done {
     let turned = "a\u{202e}b\u{2066}c\u{200f}d\u{2028}\u{61c}";
+    let signs = "a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}";
     let heatmap = HeatmapGrid::single(vec![1.0], [1, 1])?
         .with_titles([turned])?
         .with_axis_titles(turned, turned)
@@ -311,15 +253,10 @@ fn characters_that_turn_the_direction_become_signs_in_every_text() -> Done {
     for text in [heatmap.to_svg()?, heatmap.to_html()?, terminal] {
         let is_raw = |character: char| character != '\n' && is_control(character);
         assert!(!text.contains(is_raw), "{text}");
-        assert!(
-            text.contains("a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}"),
-            "{text}"
-        );
+        assert!(text.contains(signs), "{text}");
     }
     // A sign is drawn in the place of one.
-    let plain = heatmap
-        .clone()
-        .with_titles(["a\u{fffd}b\u{fffd}c\u{fffd}d⏎\u{fffd}"])?;
+    let plain = heatmap.clone().with_titles([signs])?;
     assert_eq!(heatmap.to_png()?, plain.to_png()?);
     // Joiners belong to the letters beside them.
     let joined = HeatmapGrid::single(vec![1.0], [1, 1])?.with_key_labels(["می\u{200c}خواهم"])?;

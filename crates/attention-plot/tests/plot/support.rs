@@ -10,9 +10,13 @@ pub(crate) fn count(text: &str, part: &str) -> usize {
 
 /// The filled rectangles: paper, cells and the colour bar's 64 strips.
 pub(crate) fn filled(svg: &str) -> usize {
-    svg.lines()
-        .filter(|line| line.starts_with("<rect") && !line.contains("fill=\"none\""))
-        .count()
+    let filled = rectangles(svg).filter(|tag| !tag.contains("fill=\"none\""));
+    filled.count()
+}
+
+/// The tags of the rectangles.
+pub(crate) fn rectangles(svg: &str) -> impl Iterator<Item = &str> + Clone {
+    svg.lines().filter(|line| line.starts_with("<rect"))
 }
 
 /// Decodes an RGB picture: width, height, pixels.
@@ -23,10 +27,7 @@ pub(crate) fn decode(bytes: &[u8]) -> (usize, usize, Vec<[u8; 3]>) {
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
     assert_eq!(info.color_type, png::ColorType::Rgb);
-    let pixels = pixels
-        .chunks_exact(3)
-        .map(|pixel| [pixel[0], pixel[1], pixel[2]])
-        .collect();
+    let pixels = pixels.as_chunks().0.to_vec();
     (info.width as usize, info.height as usize, pixels)
 }
 
@@ -45,14 +46,12 @@ pub(crate) fn grid(shape: [usize; 4]) -> HeatmapGrid {
 
 /// The frames of the panels and, last, of the colour bar: left, top, right and bottom, in pixels of the bitmap.
 pub(crate) fn frames(svg: &str) -> Vec<[usize; 4]> {
-    svg.lines()
-        .filter(|line| line.starts_with("<rect") && line.contains("fill=\"none\""))
-        .map(|line| {
-            let [x, y, width, height] =
-                ["x", "y", "width", "height"].map(|name| number(line, name));
-            [x, y, x + width, y + height].map(|edge| 2 * edge)
-        })
-        .collect()
+    let empty = rectangles(svg).filter(|tag| tag.contains("fill=\"none\""));
+    let edges = empty.map(|tag| {
+        let [x, y, width, height] = ["x", "y", "width", "height"].map(|name| number(tag, name));
+        [x, y, x + width, y + height].map(|edge| 2 * edge)
+    });
+    edges.collect()
 }
 
 /// Columns and rows of the pixels that are not paper.

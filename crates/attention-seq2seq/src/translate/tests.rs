@@ -10,7 +10,8 @@ use crate::data::{Pair, Pairs};
 use crate::device::test_device as device;
 use crate::error::Result;
 use crate::model::{AnyModel, AttentionHead, Seq2SeqConfig, TransformerConfig};
-use crate::run::{CheckpointFiles, DataSource, Epoch, Figures, RunConfig, RunDir, Select};
+use crate::run::{CheckpointFiles, DataSource, RunConfig, RunDir, Select};
+use crate::tests::{epoch_of, line};
 use crate::text::tokens::Tokenization::Chars;
 use crate::text::vocab::{Vocab, Vocabs};
 use crate::train::Trainee;
@@ -53,22 +54,11 @@ fn created() -> (TempDir, RunDir) {
 
 /// Adds an epoch to a run, whose model has these biases of its logits. With small ones the source decides.
 fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
-    let figures = Figures {
-        loss: 1.0,
-        exact_match: 0.0,
-        token_errors: 0.0,
-        bleu: None,
-    };
-    let epoch_of = Epoch {
-        epoch,
-        train: figures,
-        valid: figures,
-    };
     let before = run.checkpoints().unwrap().last().copied();
     let mut journal = run.journal(before, Select::Loss).unwrap();
     journal.open().unwrap();
     let files = CheckpointFiles::of(&model(bias), b"optim");
-    journal.add(epoch_of, &files).unwrap();
+    journal.add(epoch_of(epoch, 1.0), &files).unwrap();
 }
 
 fn model(bias: [f32; 6]) -> Bytes {
@@ -97,12 +87,9 @@ fn unchecked(bias: [f32; 6], max_len: usize) -> (TempDir, Translator) {
     (folder, translator)
 }
 
+const NO_TOKEN: &str = "a source: expected at least one token, found none";
+
 const PREDICTS_X: [f32; 6] = [0.0, 0.0, 0.0, 0.0, 99.0, 0.0];
-fn line<T>(result: Result<T>) -> String {
-    let line = result.err().unwrap().to_string();
-    assert_eq!(line.lines().count(), 1, "{line}");
-    line
-}
 
 #[cfg(target_os = "linux")]
 #[test]
@@ -149,15 +136,13 @@ fn a_source_without_tokens_is_an_error() {
         target: Chars.split("x"),
     };
     let some = Chars.split("a");
-    let found = [
+    for found in [
         line(translator.translate_tokens(&[&some, &[]])),
         line(translator.attend(&[], AttentionHead::default())),
         line(translator.errors(&[pair])),
-    ];
-    assert_eq!(
-        found,
-        ["a source: expected at least one token, found none"; 3]
-    );
+    ] {
+        assert_eq!(found, NO_TOKEN);
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use burn_fused_layers::is_in_host_memory;
 use burn_fused_layers::recurrent::CellKind;
 
 use crate::models::{biased, config, constant, each_model};
-use crate::support::{device, drawn, drawn_model, examples, examples_of, read};
+use crate::support::{self, device, drawn, drawn_model, examples, examples_of, read};
 use crate::transformer;
 
 /// A device without autodiff, as translation has.
@@ -23,8 +23,7 @@ fn host() -> Device {
 }
 
 fn source(examples: &[Example]) -> Source {
-    let sources = examples.iter().map(|example| example.source.as_slice());
-    Source::new(sources, &host())
+    support::source(examples, &host())
 }
 
 fn search(
@@ -54,12 +53,9 @@ fn check_batches(what: &str, model: &impl Seq2SeqModel) {
             .with_n_best(beam.min(3));
         let expected = search_of(1, &config);
         for batch in [5, 13] {
+            let found = search_of(batch, &config);
             // Equal in all bits: no result is NaN, or 0 of the other sign.
-            assert_eq!(
-                search_of(batch, &config),
-                expected,
-                "{what}, {config}, {batch} at once"
-            );
+            assert_eq!(found, expected, "{what}, {config}, {batch} at once");
         }
     }
 }
@@ -72,8 +68,7 @@ fn results_do_not_depend_on_the_batch_to_the_bit() {
     }
     for &kind in AttentionKind::ALL {
         let config = config().with_layers(2).with_cell(CellKind::Lstm);
-        let what = kind.to_string();
-        check_batches(&what, &drawn_model(kind, &config, 3).valid());
+        check_batches(&kind.to_string(), &drawn_model(kind, &config, 3).valid());
     }
     transformer::each_model(|what, model| check_batches(what, &model.valid()));
     // Sizes that are no multiple of a vector, and larger than a block of the kernels.
@@ -88,17 +83,13 @@ fn results_do_not_depend_on_the_batch_to_the_bit() {
 
 /// A beam of one is greedy search, in its outputs and where they end.
 fn check_greedy(what: &str, model: &impl Seq2SeqModel) {
-    let all: Vec<Example> = [3, 5, 8, 1]
-        .into_iter()
-        .flat_map(|len| sources(4, len, len as u64))
-        .collect();
+    let all = [3, 5, 8, 1].map(|len| sources(4, len, len as u64)).concat();
     for max_len in [1, 6] {
         let greedy = model.greedy(&source(&all), max_len, false);
         for penalty in [0.0, 1.5] {
-            let config =
-                BeamSearchConfig::new(max_len).with_length_penalty(LengthPenalty::Gnmt(penalty));
-            let outputs = search(&config, model, &all);
-            for (index, output) in outputs.iter().enumerate() {
+            let penalty = LengthPenalty::Gnmt(penalty);
+            let config = BeamSearchConfig::new(max_len).with_length_penalty(penalty);
+            for (index, output) in search(&config, model, &all).iter().enumerate() {
                 let [output] = &output[..] else {
                     panic!("{what}: {output:?}")
                 };
@@ -122,13 +113,8 @@ fn every_output(of_data: std::ops::Range<u32>) -> Vec<Vec<u32>> {
     let mut all = vec![vec![]];
     let mut last = all.clone();
     for _ in 0..3 {
-        let extend = |tokens: &Vec<u32>| {
-            let tokens = tokens.clone();
-            of_data
-                .clone()
-                .map(move |token| [tokens.clone(), vec![token]].concat())
-        };
-        last = last.iter().flat_map(extend).collect();
+        let extended = |token| last.iter().map(move |it| [&it[..], &[token]].concat());
+        last = of_data.clone().flat_map(extended).collect();
         all.extend(last.clone());
     }
     all
@@ -146,8 +132,7 @@ fn check_exhaustive(what: &str, model: &impl Seq2SeqModel, logits: impl Fn(&Batc
             target: target.clone(),
         })
         .collect();
-    let batch = Batch::new(&examples, &host());
-    let logits = logits(&batch);
+    let logits = logits(&Batch::new(&examples, &host()));
     let [_, steps, tokens] = logits.dims();
     let logits = read(logits);
     let mut expected: Vec<(f64, &Vec<u32>)> = outputs
@@ -170,22 +155,12 @@ fn check_exhaustive(what: &str, model: &impl Seq2SeqModel, logits: impl Fn(&Batc
         .collect();
     expected.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let config = BeamSearchConfig::new(3).with_beam(40).with_n_best(13);
-    let found = search(
-        &config,
-        model,
-        &[Example {
-            source,
-            target: vec![],
-        }],
-    )
-    .remove(0);
+    let found = search(&config, model, &examples[..1]).remove(0);
     assert_eq!(found.len(), expected.len());
     for (found, (sum, tokens)) in found.iter().zip(expected) {
         assert_eq!(&found.tokens, tokens, "{what}");
-        assert!(
-            found.ended && (found.log_probability - sum).abs() < 1e-5,
-            "{what}: {found:?} {sum}"
-        );
+        let is_near = (found.log_probability - sum).abs() < 1e-5;
+        assert!(found.ended && is_near, "{what}: {found:?} {sum}");
     }
 }
 
@@ -209,11 +184,8 @@ fn a_wide_beam_finds_what_teacher_forcing_finds_most_likely() {
             let model: Transformer<AnyScore> = drawn(config.init_with(score, &device()), 4);
             let model = model.valid();
             let logits = |batch: &Batch| model.forward(batch);
-            check_exhaustive(
-                &format!("transformer of {kind}, {layers} layers"),
-                &model,
-                logits,
-            );
+            let what = format!("transformer of {kind}, {layers} layers");
+            check_exhaustive(&what, &model, logits);
         }
     }
 }
@@ -223,8 +195,7 @@ fn special_tokens_are_never_chosen() {
     let config = BeamSearchConfig::new(6).with_beam(5).with_n_best(5);
     let sources = examples(&[(3, 0), (3, 0)], &self::config(), 8);
     for token in [Vocab::PAD, Vocab::BOS, Vocab::UNK] {
-        let never = biased(token, f64::NEG_INFINITY).valid();
-        let expected = search(&config, &never, &sources);
+        let expected = search(&config, &biased(token, f64::NEG_INFINITY).valid(), &sources);
         for bias in [100.0, f64::INFINITY, f64::NAN] {
             let found = search(&config, &biased(token, bias).valid(), &sources);
             assert_eq!(found, expected, "{token} {bias}");
@@ -256,10 +227,7 @@ fn a_model_of_nans_is_an_error() {
             let config = BeamSearchConfig::new(6).with_beam(beam);
             let mut decoding = model.decoding(&source(&sources(2, 3, 1)), 6, false);
             let error = config.search(&mut *decoding).unwrap_err();
-            assert!(
-                matches!(error, SearchError::NoProbabilities { position: 1 }),
-                "{error}"
-            );
+            assert_eq!(error, SearchError::NoProbabilities { position: 1 });
         }
     }
 }
@@ -291,9 +259,7 @@ fn a_coverage_penalty_wants_all_of_the_source_read() {
         let model = model.valid();
         let mut decoding = model.decoding(&source(&sources), 6, true);
         let error = config.search(&mut *decoding).unwrap_err().to_string();
-        assert!(
-            error.starts_with("the coverage penalty: expected recurrent models"),
-            "{what}: {error}"
-        );
+        let expected = "the coverage penalty: expected recurrent models";
+        assert!(error.starts_with(expected), "{what}: {error}");
     });
 }

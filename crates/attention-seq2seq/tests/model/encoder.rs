@@ -6,7 +6,7 @@ use attention_core::DotProductAttentionConfig;
 use attention_seq2seq::Seq2SeqConfig;
 use attention_seq2seq::data::Source;
 use attention_seq2seq::model::Encoder;
-use attention_tests::{Array, RecurrentCase, recurrent_reference};
+use attention_tests::{Array, RecurrentCase, recurrent_reference, refuses};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer};
@@ -34,11 +34,8 @@ fn pytorch() -> Vec<Case> {
     let mut cases = recurrent_reference("gru");
     // An encoder has no initial states.
     cases.retain(|case| !case.inputs.contains_key("h_0"));
-    assert_eq!(
-        cases.len(),
-        4,
-        "one or two directions, whole or with lengths"
-    );
+    // One or two directions, whole or with lengths.
+    assert_eq!(cases.len(), 4);
     cases.into_iter().map(Case).collect()
 }
 
@@ -179,21 +176,17 @@ fn the_encoder_is_pytorchs_gru() {
                 check(&weight, actual, read(transposed(expected(&weight))));
                 let bias = format!("bias_{name}");
                 let actual = linear.bias.as_ref().unwrap().val().grad(&gradients);
-                let actual = read(actual.unwrap());
-                check(&bias, actual, expected(&bias).data.clone());
+                check(&bias, read(actual.unwrap()), expected(&bias).data.clone());
             }
         }
     }
 }
 
 #[test]
-#[should_panic(expected = "hidden_size of a bidirectional encoder expected even, got 7")]
-fn an_odd_bidirectional_encoder_is_refused() {
-    new(&Seq2SeqConfig::new(5, 5).with_hidden_size(7));
-}
-
-#[test]
-#[should_panic(expected = "layers expected at least 1, got 0")]
-fn an_encoder_without_layers_is_refused() {
-    new(&Seq2SeqConfig::new(5, 5).with_layers(0));
+fn sizes_that_no_encoder_has_are_refused() {
+    let config = || Seq2SeqConfig::new(5, 5);
+    let message = "hidden_size of a bidirectional encoder expected even, got 7";
+    refuses(message, || new(&config().with_hidden_size(7)));
+    let message = "layers expected at least 1, got 0";
+    refuses(message, || new(&config().with_layers(0)));
 }

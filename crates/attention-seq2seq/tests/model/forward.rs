@@ -1,25 +1,26 @@
 //! Logits, states and gradients of a batch: as plain loops compute them, whatever else is in the batch.
 
 use attention_seq2seq::attention::AnyAttention;
-use attention_seq2seq::data::Source;
-use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::{AttentionKind, Batch, Example, Seq2Seq, Seq2SeqConfig};
 use attention_tests::{Outcome, parameters};
+use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use rand::RngExt;
 
 use crate::models::{configs, each_model};
 use crate::support::{
-    assert_all_close, assert_close, batch, device, drawn_model, examples, loss, oracle, random,
-    read, without_noise,
+    assert_all_close, assert_close, batch, device, drawn_model, examples, examples_of, loss,
+    oracle, random, read, source, without_noise,
 };
 
 /// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
 pub(crate) fn logits_and_gradients(
-    model: &Seq2Seq<AnyAttention>,
+    model: &impl Module,
+    logits: impl Fn(&Batch) -> Tensor<3>,
     all: &[Example],
     example: usize,
 ) -> (Vec<f64>, Outcome) {
-    let logits = model.forward(&batch(all));
+    let logits = logits(&batch(all));
     let [_, _, tokens] = logits.dims();
     let steps = all[example].target.len() + 1;
     let logits = logits.narrow(0, example, 1).narrow(1, 0, steps);
@@ -31,6 +32,33 @@ pub(crate) fn logits_and_gradients(
     let loss = (logits.clone() * Tensor::from_data(output_gradients, &device())).sum();
     let gradients = parameters::gradients(model, Some(&loss.backward()));
     (read(logits), gradients)
+}
+
+/// An example has the same logits and gradients beside sources and targets that are shorter, longer, and much longer:
+/// within these tolerances.
+pub(crate) fn check_padding(
+    what: &str,
+    model: &impl Module,
+    logits: impl Fn(&Batch) -> Tensor<3>,
+    [of_logits, of_gradients]: [f64; 2],
+) {
+    let of = |lens: &[(usize, usize)]| {
+        let mut all = examples_of(&[(3, 2)], [13, 11], 1);
+        all.extend(examples_of(lens, [13, 11], 2));
+        logits_and_gradients(model, &logits, &all, 0)
+    };
+    let (alone, gradients) = of(&[]);
+    for lens in [
+        &[(2, 1)][..],
+        &[(4, 2)],
+        &[(3, 7)],
+        &[(9, 5), (1, 0), (3, 2)],
+    ] {
+        let (padded, padded_gradients) = of(lens);
+        let what = format!("{what} beside {lens:?}");
+        assert_close(&what, &padded, &alone, of_logits);
+        assert_all_close(&what, &padded_gradients, &gradients, of_gradients);
+    }
 }
 
 #[test]
@@ -53,33 +81,13 @@ fn logits_are_those_of_plain_loops() {
 
 #[test]
 fn padding_changes_nothing() {
-    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
-        let of = |lens: &[(usize, usize)]| {
-            let mut all = examples(&[(3, 2)], config, 1);
-            all.extend(examples(lens, config, 2));
-            logits_and_gradients(model, &all, 0)
-        };
-        let (logits, gradients) = of(&[]);
+    each_model(&without_noise(), |what, config, model| {
+        let logits = |batch: &Batch| model.forward(batch);
+        let alone = examples(&[(3, 2)], config, 1);
+        let (_, gradients) = logits_and_gradients(model, logits, &alone, 0);
         assert!(gradients.values().all(|g| g.magnitude() > 0.0), "{what}");
-        // Beside sources and targets that are shorter, longer, and much longer.
-        for lens in [
-            &[(2, 1)][..],
-            &[(4, 2)],
-            &[(3, 7)],
-            &[(9, 5), (1, 0), (3, 2)],
-        ] {
-            let (padded, padded_gradients) = of(lens);
-            assert_close(
-                &format!("{what}: logits beside {lens:?}"),
-                &padded,
-                &logits,
-                1e-6,
-            );
-            let what = format!("{what}: gradients beside {lens:?}");
-            assert_all_close(&what, &padded_gradients, &gradients, 2e-6);
-        }
-    }
-    each_model(&without_noise(), check);
+        check_padding(what, model, logits, [1e-6, 2e-6]);
+    });
 }
 
 #[test]
@@ -88,8 +96,7 @@ fn encoder_states_are_the_same_bits_beside_a_longer_source() {
         let model = drawn_model(AttentionKind::Dot, &config, 3);
         let encode = |other: usize| {
             let sources = examples(&[(3, 0), (other, 0)], &config, 4);
-            let sources = sources.iter().map(|example| example.source.as_slice());
-            let encoded = model.encoder.forward(&Source::new(sources, &device()));
+            let encoded = model.encoder.forward(&source(&sources, &device()));
             let states = encoded.states.narrow(0, 0, 1).narrow(1, 0, 3);
             let last = encoded.last.into_iter();
             let last = last.map(|state| {
@@ -116,16 +123,10 @@ fn the_order_of_a_batch_is_the_order_of_its_logits() {
             let actual = read(of_permuted.clone().narrow(0, to, 1));
             assert_close(what, &actual, &expected, 1e-6);
         }
-        let all_gradients = |batch| {
-            let loss = loss(model, batch);
-            (
-                read(loss.clone()),
-                parameters::gradients(model, Some(&loss.backward())),
-            )
-        };
-        let ((loss, of_loss), (other, of_other)) =
-            (all_gradients(&batch), all_gradients(&permuted));
-        assert_close(what, &other, &loss, 1e-6);
+        let [loss, other] = [&batch, &permuted].map(|batch| loss(model, batch));
+        assert_close(what, &read(other.clone()), &read(loss.clone()), 1e-6);
+        let [of_loss, of_other] =
+            [loss, other].map(|loss| parameters::gradients(model, Some(&loss.backward())));
         assert_all_close(what, &of_other, &of_loss, 1e-6);
     }
     each_model(&without_noise(), check);

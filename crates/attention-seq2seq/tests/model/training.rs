@@ -1,7 +1,7 @@
 //! Steps of training: their metrics, their gradients, dropout, and learning.
 
 use attention_seq2seq::attention::AnyAttention;
-use attention_seq2seq::data::Source;
+
 use attention_seq2seq::{
     AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Trainee, Vocab,
 };
@@ -14,7 +14,7 @@ use rand::RngExt;
 use crate::models::{config, configs, constant};
 use crate::support::{
     assert_close, batch, batch_on, device, drawn_model, examples, loss, measured, random, read,
-    step_gradients, without_noise,
+    source, step_gradients, without_noise,
 };
 
 #[test]
@@ -38,18 +38,11 @@ fn a_step_measures_tokens_up_to_the_end_of_each_target() {
             5 => (0.0, 4.0 / 7.0, 9.0 / 7.0),
             _ => (50.0, 3.0 / 7.0, 3.0 / 7.0),
         };
-        assert_close(
-            "training",
-            &measured(&trained),
-            &[loss, exact, 100.0 * forced],
-            1e-6,
-        );
-        assert_close(
-            "validation",
-            &measured(&valid),
-            &[loss, exact, 100.0 * greedy],
-            1e-6,
-        );
+        for (what, output, errors) in [("training", trained, forced), ("validation", valid, greedy)]
+        {
+            let expected = [loss, exact, 100.0 * errors];
+            assert_close(what, &measured(&output), &expected, 1e-6);
+        }
     }
 }
 
@@ -62,12 +55,8 @@ fn a_step_clips_the_gradients_of_all_parameters_together() {
     };
     let whole = gradients(&Trainee::new(model.clone()));
     let norm = whole.iter().map(|x| x * x).sum::<f64>().sqrt();
-    assert!(
-        Trainee::new(model.clone())
-            .train_step(batch.clone())
-            .norm
-            .is_none()
-    );
+    let unclipped = Trainee::new(model.clone()).train_step(batch.clone());
+    assert!(unclipped.norm.is_none());
     let trainee = Trainee::new(model).with_clip(norm as f32 / 4.0);
     let found = trainee.train_step(batch.clone()).norm.unwrap();
     assert_close("the norm", &[found.read().unwrap()], &[norm], 1e-6);
@@ -79,8 +68,7 @@ fn a_step_clips_the_gradients_of_all_parameters_together() {
 #[test]
 #[should_panic(expected = "norm to clip to expected above 0, got -1")]
 fn a_negative_norm_to_clip_to_is_refused() {
-    let model = drawn_model(AttentionKind::Additive, &config(), 17);
-    let _ = Trainee::new(model).with_clip(-1.0);
+    let _ = Trainee::new(drawn_model(AttentionKind::Additive, &config(), 17)).with_clip(-1.0);
 }
 
 #[test]
@@ -95,16 +83,12 @@ fn a_training_step_has_the_gradients_of_its_loss() {
 
 #[test]
 fn dropout_is_for_training_only() {
-    let dropout = config().with_dropout(0.5);
-    let model = drawn_model(AttentionKind::Additive, &dropout, 11);
+    let model = drawn_model(AttentionKind::Additive, &config().with_dropout(0.5), 11);
     let all = examples(&[(3, 2), (5, 4)], &config(), 12);
     let without = drawn_model(AttentionKind::Additive, &config(), 11).forward(&batch(&all));
     let without = read(without);
-    assert_ne!(
-        read(model.forward(&batch(&all))),
-        without,
-        "nothing is dropped"
-    );
+    let dropped = read(model.forward(&batch(&all)));
+    assert_ne!(dropped, without, "nothing is dropped");
     let valid = model.valid().forward(&batch_on(&all, &device().inner()));
     assert_close("valid", &read(valid), &without, 1e-6);
 }
@@ -125,13 +109,9 @@ fn the_decoder_drops_if_what_it_drops_or_the_layer_behind_trains() {
         let mut model = whole.valid();
         let (plain, trained) = (&mut model.decoder, &whole.decoder);
         let mut dropout = DropoutConfig::new(0.0).init();
-        for layer in [
-            &mut plain.embedding_dropout,
-            &mut plain.recurrent.dropout,
-            &mut plain.dropout,
-        ] {
-            *layer = dropout.clone();
-        }
+        plain.embedding_dropout = dropout.clone();
+        plain.recurrent.dropout = dropout.clone();
+        plain.dropout = dropout.clone();
         dropout.prob = 0.5;
         match part {
             "embedding" => plain.embedding = trained.embedding.clone(),
@@ -186,23 +166,23 @@ fn learn(
     (trainee.model, [before, after])
 }
 
+/// Each parameter has another value after training.
+pub(crate) fn assert_all_learned(what: &str, start: &impl Module, learned: &impl Module) {
+    let learned = parameters::values(learned);
+    for (name, start) in parameters::values(start) {
+        assert!(learned[&name] != start, "{what}: {name} did not learn");
+    }
+}
+
 #[test]
 fn every_shape_of_model_learns_with_every_parameter() {
     fn check(kind: AttentionKind, config: &Seq2SeqConfig) {
         let copies = copies(20, 14);
         let start = drawn_model(kind, config, 13);
         let (learned, [before, after]) = learn(kind, config, &copies, 12);
-        assert!(
-            after < 0.7 * before,
-            "{kind:?} {config:?}: {before} to {after}"
-        );
-        let (start, learned) = (parameters::values(&start), parameters::values(&learned));
-        for (name, start) in start {
-            assert!(
-                learned[&name] != start,
-                "{kind:?} {config:?}: {name} did not learn"
-            );
-        }
+        let what = format!("{kind:?} {config:?}");
+        assert!(after < 0.7 * before, "{what}: {before} to {after}");
+        assert_all_learned(&what, &start, &learned);
     }
     for config in configs() {
         let config = Seq2SeqConfig {
@@ -225,10 +205,8 @@ fn a_copy_task_is_learned_to_the_last_token() {
     let (model, [_, after]) = learn(AttentionKind::Additive, &config, &copies, 120);
     assert!(after < 0.05, "loss {after}");
     let model = model.valid();
-    let sources = copies.iter().map(|example| example.source.as_slice());
-    let source = Source::new(sources, &device().inner());
     // Outputs end at different steps of one batch.
-    let translation = model.greedy(&source, 6, false);
+    let translation = model.greedy(&source(&copies, &device().inner()), 6, false);
     for (tokens, example) in translation.tokens.iter().zip(&copies) {
         assert_eq!(tokens, &example.target);
     }

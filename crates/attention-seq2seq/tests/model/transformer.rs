@@ -9,15 +9,14 @@ use attention_seq2seq::{
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::AdamConfig;
-use burn::tensor::Tensor;
-use rand::RngExt;
 
-use crate::greedy::most_likely;
+use crate::forward::check_padding;
+use crate::greedy::check_teacher_forcing;
 use crate::support::{
-    assert_all_close, assert_close, batch, batch_on, device, drawn, examples_of, loss_of_logits,
-    random, read,
+    self, assert_all_close, assert_close, batch, batch_on, device, drawn, examples_of,
+    loss_of_logits, read,
 };
-use crate::training::copies;
+use crate::training::{assert_all_learned, copies};
 
 fn config() -> TransformerConfig {
     TransformerConfig::new(13, 11)
@@ -49,38 +48,12 @@ fn examples(lens: &[(usize, usize)], seed: u64) -> Vec<Example> {
 }
 
 fn source(examples: &[Example]) -> Source {
-    let sources = examples.iter().map(|example| example.source.as_slice());
-    Source::new(sources, &device().inner())
+    support::source(examples, &device().inner())
 }
 
 #[test]
 fn padding_changes_nothing() {
-    each_model(|what, model| {
-        let of = |lens: &[(usize, usize)]| {
-            let mut all = examples(&[(3, 2)], 1);
-            all.extend(examples(lens, 2));
-            let logits = model.forward(&batch(&all));
-            let logits = logits.narrow(0, 0, 1).narrow(1, 0, 3);
-            let mut random = random(9);
-            let factors: Vec<f64> = (0..33).map(|_| random.random_range(-1.0..1.0)).collect();
-            let factors = Tensor::<1>::from_floats(factors.as_slice(), &device());
-            let loss = (logits.clone() * factors.reshape([1, 3, 11])).sum();
-            let gradients = parameters::gradients(model, Some(&loss.backward()));
-            (read(logits), gradients)
-        };
-        let (logits, gradients) = of(&[]);
-        for lens in [
-            &[(2, 1)][..],
-            &[(4, 2)],
-            &[(3, 7)],
-            &[(9, 5), (1, 0), (3, 2)],
-        ] {
-            let (padded, padded_gradients) = of(lens);
-            let what = format!("{what} beside {lens:?}");
-            assert_close(&what, &padded, &logits, 1e-5);
-            assert_all_close(&what, &padded_gradients, &gradients, 1e-5);
-        }
-    });
+    each_model(|what, model| check_padding(what, model, |batch| model.forward(batch), [1e-5; 2]));
 }
 
 #[test]
@@ -91,15 +64,12 @@ fn the_loss_is_the_cross_entropy_of_the_logits() {
         let logits = model.forward(&batch);
         let likely = logits.clone().argmax(2).squeeze_dim::<2>(2);
         let expected = loss_of_logits(logits, &batch);
-        assert_close(
-            what,
-            &read(actual.loss.clone()),
-            &read(expected.clone()),
-            1e-6,
-        );
-        let [actual_gradients, expected] = [actual.loss, expected]
-            .map(|loss| parameters::gradients(model, Some(&loss.backward())));
-        assert_all_close(what, &actual_gradients, &expected, 1e-5);
+        let losses = [actual.loss, expected];
+        let [loss, expected] = losses.each_ref().map(|loss| read(loss.clone()));
+        assert_close(what, &loss, &expected, 1e-6);
+        let [gradients, expected] =
+            losses.map(|loss| parameters::gradients(model, Some(&loss.backward())));
+        assert_all_close(what, &gradients, &expected, 1e-5);
         let [predicted, likely] = [actual.predictions, likely].map(|it| {
             let padding = batch.target.clone().equal_scalar(Vocab::PAD);
             it.mask_fill(padding, Vocab::PAD).into_data()
@@ -124,31 +94,9 @@ fn the_end_of_a_source_and_the_places_of_its_tokens_count() {
 
 #[test]
 fn greedy_search_predicts_what_teacher_forcing_finds_most_likely() {
-    const MAX_LEN: usize = 6;
     each_model(|what, model| {
-        let model = model.valid();
-        let mut all = examples(&[(3, 0), (7, 0), (1, 0), (5, 0), (4, 0)], 6);
-        let translation = model.greedy(&source(&all), MAX_LEN, false);
-        for (example, tokens) in all.iter().zip(&translation.tokens) {
-            let alone = model.greedy(&source(std::slice::from_ref(example)), MAX_LEN, false);
-            assert_eq!(&alone.tokens[0], tokens, "{what}: alone");
-        }
-        for (example, tokens) in all.iter_mut().zip(&translation.tokens) {
-            example.target = tokens.clone();
-        }
-        let logits = model.forward(&batch_on(&all, &device().inner()));
-        let [_, width, vocab_size] = logits.dims();
-        let logits = read(logits);
-        let likely: Vec<u32> = logits.chunks(vocab_size).map(most_likely).collect();
-        let outputs = translation.tokens.iter().zip(&translation.ended);
-        for (likely, (tokens, ended)) in likely.chunks(width).zip(outputs) {
-            assert_eq!(&likely[..tokens.len()], tokens.as_slice(), "{what}");
-            if *ended {
-                assert_eq!(likely[tokens.len()], Vocab::EOS, "{what}: no end");
-            } else {
-                assert_eq!(tokens.len(), MAX_LEN, "{what}: cut off");
-            }
-        }
+        let (model, device) = (model.valid(), device().inner());
+        check_teacher_forcing(what, &model, &device, |batch| model.forward(batch));
     });
 }
 
@@ -182,15 +130,9 @@ fn weights_are_those_of_a_head_or_the_mean_of_a_layer() {
         };
         let of_last = weights(None, None);
         for (at, row) in of_last.chunks(8).enumerate() {
-            let len = sources[at % 3].source.len() + 1;
-            assert!(
-                row[..len].iter().all(|weight| *weight > 0.0),
-                "{what}: {row:?}"
-            );
-            assert!(
-                row[len..].iter().all(|weight| *weight == 0.0),
-                "{what}: {row:?}"
-            );
+            let (tokens, padding) = row.split_at(sources[at % 3].source.len() + 1);
+            let holds = tokens.iter().all(|it| *it > 0.0) && padding.iter().all(|it| *it == 0.0);
+            assert!(holds, "{what}: {row:?}");
             let sum: f64 = row.iter().sum();
             assert!((sum - 1.0).abs() < 1e-5, "{what}: {row:?}");
         }
@@ -262,10 +204,7 @@ fn every_score_learns_with_every_parameter() {
         let start = model(kind, &config, 13);
         let (learned, [before, after]) = learn(start.clone(), &copies, 20);
         assert!(after < 0.8 * before, "{kind}: {before} to {after}");
-        let (start, learned) = (parameters::values(&start), parameters::values(&learned));
-        for (name, start) in start {
-            assert!(learned[&name] != start, "{kind}: {name} did not learn");
-        }
+        assert_all_learned(&kind.to_string(), &start, &learned);
     }
 }
 

@@ -89,8 +89,7 @@ fn vocabulary(bytes: &[u8]) {
     let again = serde_json::to_vec(&vocab).expect("a vocabulary has a JSON form");
     let again: Vocab = serde_json::from_slice(&again).expect("what was written can be read");
     assert_eq!(again, vocab);
-    let last = vocab.len() as u32 - 1;
-    vocab.decode(&[Vocab::BOS, last, Vocab::EOS]);
+    vocab.decode(&[Vocab::BOS, vocab.len() as u32 - 1, Vocab::EOS]);
 }
 
 /// The manifest of a run, which has no other files.

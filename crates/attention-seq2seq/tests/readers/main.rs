@@ -72,8 +72,7 @@ fn changed(good: &[Vec<u8>], random: &mut ChaCha8Rng) -> Vec<u8> {
                 bytes.drain(start..end.min(start + 20));
             }
             2 => {
-                let part = bytes[start..end].to_vec();
-                bytes.splice(a..a, part);
+                bytes.splice(a..a, bytes[start..end].to_vec());
             }
             3 => bytes.truncate(end),
             4 => {

@@ -5,6 +5,7 @@ pub(crate) mod oracle;
 
 use attention_core::stateful::StatefulAttention;
 use attention_seq2seq::attention::AnyAttention;
+use attention_seq2seq::data::Source;
 use attention_seq2seq::device::compiled_in_devices;
 use attention_seq2seq::train::StepOutput;
 use attention_seq2seq::{
@@ -75,6 +76,12 @@ pub(crate) fn examples_of(
             target: tokens(target, target_vocab_size),
         })
         .collect()
+}
+
+/// The sources of `examples`.
+pub(crate) fn source(examples: &[Example], device: &Device) -> Source {
+    let sources = examples.iter().map(|example| example.source.as_slice());
+    Source::new(sources, device)
 }
 
 /// All of `examples` together.
@@ -169,17 +176,11 @@ pub(crate) fn assert_close(what: &str, actual: &[f64], expected: &[f64], toleran
 /// [`assert_close`] for every parameter.
 #[track_caller]
 pub(crate) fn assert_all_close(what: &str, actual: &Outcome, expected: &Outcome, tolerance: f64) {
-    assert!(
-        actual.keys().eq(expected.keys()),
-        "{what}: other parameters"
-    );
+    let are_same = actual.keys().eq(expected.keys());
+    assert!(are_same, "{what}: other parameters");
     for (name, expected) in expected {
-        assert_close(
-            &format!("{what}: {name}"),
-            &actual[name].data,
-            &expected.data,
-            tolerance,
-        );
+        let what = format!("{what}: {name}");
+        assert_close(&what, &actual[name].data, &expected.data, tolerance);
     }
 }
 

@@ -35,8 +35,7 @@ pub(crate) fn logits(model: &Outcome, config: &Seq2SeqConfig, example: &Example)
             *state = step(model, &path, &input, state);
             input = state.hidden.clone();
         }
-        let features = [input, context].concat();
-        all.extend(linear(model, "decoder.output", &features));
+        all.extend(linear(model, "decoder.output", &[input, context].concat()));
     }
     all
 }

@@ -145,11 +145,10 @@ fn assert_drops_its_share(
         total += 1.0;
         match number {
             0.0 => count += 1.0,
-            _ => assert!(
-                (number - scaled.data[at]).abs() < 1e-6,
-                "{what}: {number} {}",
-                scaled.data[at]
-            ),
+            _ => {
+                let is_near = (number - scaled.data[at]).abs() < 1e-6;
+                assert!(is_near, "{what}: {number} {}", scaled.data[at]);
+            }
         }
     }
     // Five standard deviations: wrong once in two million. `<=`, since a probability of 0 deviates by 0.
@@ -166,22 +165,19 @@ fn drops_its_share_scales_the_rest_and_returns_weights_from_before() {
 check!(FollowsTheSeed, |attention, problem, device| {
     let run = |seed| {
         device.seed(seed);
-        let first = forward(&attention, problem, device);
-        (
-            first,
-            forward(&attention, problem, device),
-            with_weights(&attention, problem, device),
-        )
+        let calls = [0, 1].map(|_| forward(&attention, problem, device));
+        (calls, with_weights(&attention, problem, device))
     };
     let (one, again, other) = (run(1), run(1), run(2));
-    assert_same("same seed", &again.0, &one.0);
-    assert_same("same seed, second call", &again.1, &one.1);
-    assert_same("same seed, with weights", &again.2[0], &one.2[0]);
-    assert_ne!(one.0, one.1, "two calls drop alike");
-    assert_ne!(one.0, other.0, "two seeds drop alike");
+    let [first, second] = &one.0;
+    assert_same("same seed", &again.0[0], first);
+    assert_same("same seed, second call", &again.0[1], second);
+    assert_same("same seed, with weights", &again.1[0], &one.1[0]);
+    assert_ne!(first, second, "two calls drop alike");
+    assert_ne!(*first, other.0[0], "two seeds drop alike");
     // Examples, heads and queries drop differently.
     let pattern =
-        |b, h, i| -> Vec<bool> { (0..19).map(|j| one.0.at(&[b, h, i, j]) == 0.0).collect() };
+        |b, h, i| -> Vec<bool> { (0..19).map(|j| first.at(&[b, h, i, j]) == 0.0).collect() };
     let patterns = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(b, h, i)| pattern(b, h, i));
     for (at, pattern) in patterns.iter().enumerate() {
         assert!(!patterns[..at].contains(pattern), "rows drop alike");
@@ -197,17 +193,8 @@ check!(BackwardAgrees, |attention, problem, device| {
     device.seed(3);
     let [queries, keys, values] = inputs(problem, device);
     let values = values.require_grad();
-    let mask = problem.mask.mask(device);
-    let received = Array::draw(
-        9,
-        &[
-            SQUARE.batch,
-            SQUARE.heads,
-            SQUARE.queries,
-            SQUARE.value_size,
-        ],
-    );
-    let output = attention.forward(queries, keys, values.clone(), &mask);
+    let output = attention.forward(queries, keys, values.clone(), problem.mask.mask(device));
+    let received = Array::draw(9, &output.dims());
     let dropped = Array::read(output.clone());
     let gradients = (output * received.f32(device)).sum().backward();
     let actual = Array::read(values.grad(&gradients).unwrap());
@@ -234,11 +221,8 @@ fn leaves_fully_masked_queries_zero() {
             .init();
         let [_, problem] = problems(&MaskSpec::lens(&[0, 5]));
         let padding = problem.mask.padding(problem.scores_shape());
-        let context = forward(
-            &attention,
-            &problem.with_rows("keys", &padding, f64::NAN),
-            device,
-        );
+        let problem = problem.with_rows("keys", &padding, f64::NAN);
+        let context = forward(&attention, &problem, device);
         let (masked, attended) = context.data.split_at(context.data.len() / 2);
         assert!(masked.iter().all(|&number| number == 0.0));
         assert!(attended.iter().all(|number| number.is_finite()));

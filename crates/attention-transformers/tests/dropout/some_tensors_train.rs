@@ -53,20 +53,13 @@ fn contexts<S: ScoringFunction>(
     let mut contexts = vec![attention.forward(q, k, v, options)];
     let (q, k, v) = all();
     contexts.push(attention.forward_with_weights(q, k, v, options).context);
-    let of_call = [
-        options.bias.is_some(),
-        options.sinks.is_some(),
-        options.extra_keys.is_some(),
-    ];
-    if !of_call.contains(&true) {
+    let is_of_call = options.bias.is_some() || options.sinks.is_some();
+    if !is_of_call && options.extra_keys.is_none() {
         let (q, k, v) = all();
         let memory = attention.prepare(k, v, options.mask.clone());
         contexts.push(attention.attend(q.clone(), &memory, Mask::none()));
-        contexts.push(
-            attention
-                .attend_with_weights(q, &memory, Mask::none())
-                .context,
-        );
+        let output = attention.attend_with_weights(q, &memory, Mask::none());
+        contexts.push(output.context);
     }
     contexts.into_iter().map(Array::read).collect()
 }
@@ -76,14 +69,9 @@ struct AnyTensorDrops;
 impl Check for AnyTensorDrops {
     fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, on: &Device) {
         let plain = &on.clone().inner();
-        let has_parameters = Module::num_params(&attention.score) > 0;
-        let parameters_train = on.is_autodiff() && has_parameters;
-        for normalizer in [
-            Normalizer::Softmax,
-            Normalizer::Sparsemax,
-            Normalizer::Sigmoid,
-            Normalizer::Hardmax,
-        ] {
+        let parameters_train = on.is_autodiff() && Module::num_params(&attention.score) > 0;
+        use Normalizer::{Hardmax, Sigmoid, Softmax, Sparsemax};
+        for normalizer in [Softmax, Sparsemax, Sigmoid, Hardmax] {
             let attention = attention.clone().with_normalizer(normalizer);
             for name in NAMES {
                 if name == "sinks" && normalizer != Normalizer::Softmax {
@@ -91,11 +79,8 @@ impl Check for AnyTensorDrops {
                 }
                 let what = format!("{name}, {normalizer:?}, parameters train: {parameters_train}");
                 let (inputs, options) = some_train(name, problem, plain);
-                let probability = if name == "none" && !parameters_train {
-                    0.0
-                } else {
-                    PROBABILITY
-                };
+                let drops = name != "none" || parameters_train;
+                let probability = if drops { PROBABILITY } else { 0.0 };
                 let [queries, keys, values] = inputs.clone();
                 let clean = attention.forward_with_weights(queries, keys, values, &options);
                 let clean = Array::read(clean.weights);
@@ -193,10 +178,8 @@ fn values_alone_get_the_gradients_of_what_was_kept() {
         let context = attention.forward(queries, keys, values.clone(), options);
         let received = Array::draw(9, &context.dims());
         let gradients = (context.clone() * received.f32(device)).sum().backward();
-        let (dropped, actual) = (
-            Array::read(context),
-            Array::read(values.grad(&gradients).unwrap()),
-        );
+        let actual = Array::read(values.grad(&gradients).unwrap());
+        let dropped = Array::read(context);
         assert!(dropped.data.contains(&0.0));
         let expected = Array::from_fn(&actual.shape, |at| {
             let rows = 0..SQUARE.queries;
@@ -309,11 +292,8 @@ fn a_module_drops_if_its_extra_keys_alone_train() {
         };
         let attention = Attention::new(DotProductScoreConfig::new().init(), PROBABILITY);
         // All values are 1, and so is every mean of them.
-        for context in contexts(
-            &attention,
-            [40, 9, 9].map(|rows| ones(rows, device)),
-            &options,
-        ) {
+        let tensors = [40, 9, 9].map(|rows| ones(rows, device));
+        for context in contexts(&attention, tensors, &options) {
             assert!((0..40).any(|row| (context.at(&[0, 0, row, 0]) - 1.0).abs() > 0.01));
         }
     });

@@ -7,8 +7,7 @@ use attention_transformers::FeedForwardActivation;
 use attention_transformers::layer::FeedForwardConfig;
 
 fn activation(case: &TransformerCase) -> FeedForwardActivation {
-    let name = case.name.trim_end_matches("_bias");
-    match name {
+    match case.name.trim_end_matches("_bias") {
         "relu" => FeedForwardActivation::Relu,
         "gelu" => FeedForwardActivation::Gelu,
         "gelu_tanh" => FeedForwardActivation::GeluTanh,
@@ -30,8 +29,7 @@ fn every_activation_is_that_of_pytorch() {
             let [_, _, size] = case.inputs["rows"].shape[..] else {
                 panic!("rows have three axes");
             };
-            let hidden = case.inputs["input.weight"].shape[0];
-            let network = FeedForwardConfig::new(size, hidden)
+            let network = FeedForwardConfig::new(size, case.inputs["input.weight"].shape[0])
                 .with_activation(activation(case))
                 .with_bias(case.name.ends_with("_bias"))
                 .init(device);

@@ -1,6 +1,6 @@
 //! Beam search: with beams for all texts that there are it finds them in order.
 
-use attention_tests::{Array, device, refuses};
+use attention_tests::{Array, refuses};
 use attention_transformers::BeamConfig;
 use attention_transformers::generate::SelectTexts;
 use attention_transformers::generate::search::{BeamOutput, LengthPenalty};
@@ -21,15 +21,9 @@ impl SelectTexts for Given {
 }
 
 fn table() -> Table {
-    let drawn: Vec<f32> = Array::draw(7, &[5, 5])
-        .data
-        .iter()
-        .map(|x| 2.0 * *x as f32)
-        .collect();
-    Table {
-        logits: drawn.chunks(5).map(<[f32]>::to_vec).collect(),
-        device: device::plain()[0].clone(),
-    }
+    let drawn = Array::draw(7, &[5, 5]).data;
+    let row = |row: &[f64]| row.iter().map(|x| 2.0 * *x as f32).collect();
+    Table::new(drawn.chunks(5).map(row).collect(), vec![])
 }
 
 /// All texts after `last`, by plain loops, of which `tokens` and their log-probability are there.
@@ -85,44 +79,29 @@ fn as_many_beams_as_texts_find_all_of_them() {
 #[test]
 fn a_search_that_cannot_be_is_refused() {
     let config = || BeamConfig::new(2, 3);
-    let none = "at least one token expected in each prompt, got none in prompt 0";
+    let unlimited = LengthPenalty::Average(f64::NAN);
     let nothing = config().with_excluded_tokens((0..5).collect());
-    for (expected, config, prompt) in [
-        (none, config(), vec![]),
-        ("beams expected at least 1", BeamConfig::new(0, 3), vec![0]),
-        (
-            "max_tokens expected at least 1",
-            BeamConfig::new(2, 0),
-            vec![0],
-        ),
-        (
-            "length_penalty expected a finite number",
-            config().with_length_penalty(LengthPenalty::Average(f64::NAN)),
-            vec![0],
-        ),
-        (
-            "repetition_penalty expected above 0, got 0",
-            config().with_repetition_penalty(0.0),
-            vec![0],
-        ),
-        (
-            "min_tokens of at most max_tokens, 3, expected, got 4",
-            config().with_min_tokens(4),
-            vec![0],
-        ),
-        (
-            "last_token expected in 0..5, got 5",
-            config().with_last_token(Some(5)),
-            vec![0],
-        ),
-        (
-            "a token that is not excluded expected, got none",
-            nothing,
-            vec![0],
-        ),
-    ] {
+    let refuses = |expected: &str, config: BeamConfig, prompt: &[u32]| {
         refuses(expected, || {
             config.generate(&table(), Given::default(), &[prompt])
         });
+    };
+    refuses(
+        "at least one token expected in each prompt, got none in prompt 0",
+        config(),
+        &[],
+    );
+    #[rustfmt::skip]
+    let cases = [
+        ("beams expected at least 1", BeamConfig::new(0, 3)),
+        ("max_tokens expected at least 1", BeamConfig::new(2, 0)),
+        ("length_penalty expected a finite number", config().with_length_penalty(unlimited)),
+        ("repetition_penalty expected above 0, got 0", config().with_repetition_penalty(0.0)),
+        ("min_tokens of at most max_tokens, 3, expected, got 4", config().with_min_tokens(4)),
+        ("last_token expected in 0..5, got 5", config().with_last_token(Some(5))),
+        ("a token that is not excluded expected, got none", nothing),
+    ];
+    for (expected, config) in cases {
+        refuses(expected, config, &[0]);
     }
 }

@@ -54,10 +54,8 @@ fn check<T: Module, O: Module>(theirs: impl Fn() -> T, ours: impl Fn() -> O) {
 
     let half = saved(&our_module, HalfPrecisionAdapter::new());
     let types = tensors(half.clone());
-    assert_eq!(
-        types,
-        tensors(saved(&their_module, HalfPrecisionAdapter::new()))
-    );
+    let theirs_in_half = saved(&their_module, HalfPrecisionAdapter::new());
+    assert_eq!(types, tensors(theirs_in_half));
     for (name, (dtype, _)) in types {
         assert_eq!(dtype, DType::F16, "{name}");
     }

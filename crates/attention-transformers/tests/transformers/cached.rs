@@ -9,7 +9,9 @@ use attention_transformers::{
 };
 use burn::tensor::{DType, Int, Tensor};
 
-use super::models::{HIDDENS, Model, drawn, layer, lens, models, padded, sinusoidal, tensor, text};
+use super::models::{
+    HIDDENS, Model, drawn, layer, lens, models, new_rows, padded, sinusoidal, tensor, text,
+};
 
 /// The largest difference of two arrays.
 fn error(actual: &Array, expected: &Array) -> f64 {
@@ -46,8 +48,7 @@ fn chunks_are_the_whole_text() {
         let tokens = text(1, [2, 9]);
         let whole =
             |model: &dyn Model| Array::read(model.whole(tensor(&tokens, device), NewRows::All));
-        let has_f64 = device::computes(device, DType::F64);
-        let wide = has_f64.then(|| models(device, DType::F64));
+        let wide = device::computes(device, DType::F64).then(|| models(device, DType::F64));
         for (at, (name, model)) in models(device, DType::F32).into_iter().enumerate() {
             let expected = whole(&*model);
             let oracle = wide.as_ref().map(|wide| whole(&*wide[at].1));
@@ -56,8 +57,7 @@ fn chunks_are_the_whole_text() {
                 let what = format!("{name}, chunks {chunks:?}");
                 assert_close(&what, &got, &expected, 1e-5);
                 let Some(oracle) = &oracle else { continue };
-                let magnitude = oracle.magnitude();
-                let bound = (2.0 * error(&expected, oracle)).max(1e-6 * magnitude);
+                let bound = (2.0 * error(&expected, oracle)).max(1e-6 * oracle.magnitude());
                 let error = error(&got, oracle);
                 assert!(error <= bound, "{what}: {error:e} above {bound:e}");
             }
@@ -81,16 +81,12 @@ fn examples_have_lengths_of_their_own() {
                     let own: Vec<Vec<u32>> = (0..3)
                         .map(|b| whole[b][seen[b]..seen[b] + lens[b]].to_vec())
                         .collect();
-                    let new = match is_left {
-                        true => NewRows::Last(&lens),
-                        false => NewRows::First(&lens),
-                    };
-                    let got = model.cached(padded(&own, rows, is_left, device), new, &mut cache);
+                    let tokens = padded(&own, rows, is_left, device);
+                    let got = model.cached(tokens, new_rows(&lens, is_left), &mut cache);
                     for b in 0..3 {
                         let first = if is_left { rows - lens[b] } else { 0 };
                         if lens[b] > 0 {
-                            let of_example = got.clone().narrow(0, b, 1);
-                            logits[b].push(of_example.narrow(1, first, lens[b]));
+                            logits[b].push(got.clone().narrow(0, b, 1).narrow(1, first, lens[b]));
                         }
                         seen[b] += lens[b];
                     }
@@ -116,8 +112,7 @@ fn beams_go_on_as_their_prefixes() {
             let mut texts = text(4, [3, 5]);
             let mut cache = model.cache();
             model.cached(tensor(&texts, device), NewRows::All, &mut cache);
-            let other = tensor(&text(5, [3, 2]), device);
-            model.cached(other, NewRows::All, &mut cache);
+            model.cached(tensor(&text(5, [3, 2]), device), NewRows::All, &mut cache);
             cache.truncate(&[5; 3]);
             for (seed, parents) in [(6, [0, 0, 2]), (7, [2, 1, 1]), (8, [0, 1, 2])] {
                 cache.select(Tensor::<1, Int>::from_ints(parents, device));
@@ -162,8 +157,7 @@ fn a_window_is_that_of_its_layer() {
         plain.layers[0].window = None;
         let rows = Array::draw(1, &[2, 9, HIDDENS]).f32::<3>(device);
         let got = stack.forward(rows.clone(), Mask::causal());
-        let expected = plain.forward(rows, Mask::window(2, 0));
-        assert_close("layer", got, expected, 1e-6);
+        assert_close("layer", got, plain.forward(rows, Mask::window(2, 0)), 1e-6);
     });
 }
 
@@ -211,8 +205,7 @@ fn the_steps_of_a_decoder_are_its_teacher_forcing() {
             let got = stack.forward_cached(row, NewRows::All, &memory, &mut cache);
             let expected = Array::from_fn(&[2, 1, HIDDENS], |at| expected.at(&[1, 3, at[2]]));
             assert_close("selected", got, &expected, 1e-5);
-            let expanded = memory.expand(3);
-            assert_eq!(expanded.layers[1].batch_size(), 6);
+            assert_eq!(memory.expand(3).layers[1].batch_size(), 6);
         }
     });
 }

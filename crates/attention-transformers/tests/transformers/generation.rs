@@ -9,10 +9,30 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::models::{VOCAB, models, tensor, text};
 
-/// A model whose logits are a table by the last token; its state says what it was given.
+/// A model whose logits are a row by the last token and, if there are any, a row by the number of tokens before it,
+/// added up; its state says what it was given.
 pub(super) struct Table {
     pub(super) logits: Vec<Vec<f32>>,
+    positions: Vec<Vec<f32>>,
     pub(super) device: Device,
+}
+
+impl Table {
+    pub(super) fn new(logits: Vec<Vec<f32>>, positions: Vec<Vec<f32>>) -> Self {
+        Self {
+            logits,
+            positions,
+            device: device::plain()[0].clone(),
+        }
+    }
+
+    /// The logits after a text.
+    pub(super) fn next(&self, text: &[u32]) -> Vec<f32> {
+        let by_token = &self.logits[*text.last().unwrap() as usize];
+        let by_position = self.positions.get(text.len() - 1);
+        let at = |token: usize| by_token[token] + by_position.map_or(0.0, |row| row[token]);
+        (0..by_token.len()).map(at).collect()
+    }
 }
 
 /// The tokens of each example, and how many rows each call had.
@@ -43,8 +63,7 @@ impl CausalModel for Table {
         for b in 0..batch {
             let own = &tokens[b * num_rows..][..lens[b]];
             given.tokens[b].extend(own.iter().map(|token| *token as u32));
-            let last = *given.tokens[b].last().unwrap();
-            logits.extend(&self.logits[last as usize]);
+            logits.extend(self.next(&given.tokens[b]));
         }
         let vocab = self.logits.len();
         Tensor::from_data(TensorData::new(logits, [batch, vocab]), &self.device)
@@ -58,10 +77,7 @@ fn counting(vocab: usize) -> Table {
         logits[(last + 1) % vocab] = 5.0;
         logits
     };
-    Table {
-        logits: (0..vocab).map(row).collect(),
-        device: device::plain()[0].clone(),
-    }
+    Table::new((0..vocab).map(row).collect(), vec![])
 }
 
 fn run(config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<(Vec<u32>, FinishReason)> {
@@ -136,8 +152,7 @@ fn no_text_ends_before_the_least_number_of_tokens() {
 fn the_model_sees_each_token_once_and_none_after_the_end() {
     let model = counting(10);
     let config = GenerateConfig::new(5).with_stop_tokens(vec![6]);
-    let prompts = [vec![4], vec![1, 0, 0]];
-    let mut generation = config.generate(&model, Given::default(), &prompts);
+    let mut generation = config.generate(&model, Given::default(), &[vec![4], vec![1, 0, 0]]);
     let steps: Vec<_> = generation.by_ref().collect();
     let first = [Some(5), Some(6), None, None, None];
     let expected: Vec<_> = (0..5).map(|at| [first[at], Some(1 + at as u32)]).collect();
@@ -170,10 +185,7 @@ fn a_seed_decides_random_choices() {
 fn tokens_are_drawn_by_their_probabilities() {
     let probabilities = [0.5, 0.25, 0.125, 0.125];
     let logits: Vec<f32> = probabilities.iter().map(|p: &f32| p.ln()).collect();
-    let model = Table {
-        logits: vec![logits; 4],
-        device: device::plain()[0].clone(),
-    };
+    let model = Table::new(vec![logits; 4], vec![]);
     let sampling = Sampling::Random(RandomSamplingConfig::new());
     let config = GenerateConfig::new(4000).with_sampling(sampling);
     let config = config.with_seed(3);
@@ -201,20 +213,15 @@ fn what_cannot_be_generated_is_refused() {
     refuses(message, config(), &[vec![1], vec![]]);
     let sampling = Sampling::Random(RandomSamplingConfig::new().with_top_k(Some(0)));
     let with_sequences = config().with_stop_sequences(vec![vec![1], vec![]]);
-    let stopped = config().with_stop_tokens(vec![0, 1, 2]);
-    let no_number = "a token expected whose logit is a number, got none for text 0";
-    for (message, config) in [
-        (
-            "stop_sequences of at least one token expected, got [[1], []]",
-            with_sequences,
-        ),
-        (
-            "min_tokens of at most max_tokens, 3, expected, got 4",
-            config().with_min_tokens(4),
-        ),
+    let stopped = config().with_stop_tokens(vec![0, 1, 2]).with_min_tokens(2);
+    #[rustfmt::skip]
+    let cases = [
+        ("stop_sequences of at least one token expected, got [[1], []]", with_sequences),
+        ("min_tokens of at most max_tokens, 3, expected, got 4", config().with_min_tokens(4)),
         ("top_k expected", config().with_sampling(sampling)),
-        (no_number, stopped.with_min_tokens(2)),
-    ] {
+        ("a token expected whose logit is a number, got none for text 0", stopped),
+    ];
+    for (message, config) in cases {
         refuses(message, config, &[vec![1]]);
     }
 }

@@ -106,13 +106,8 @@ fn both_layouts_are_filled_alike() {
         let file = reference_path("import/transformer_encoder_layer.pt");
         let load = |module| load_transformer_encoder_layer(module, &file, "").unwrap();
         let config = TransformerLayerConfig::new(8, 2, 7).with_norm_order(NormOrder::Post);
-        check(
-            "layer",
-            device,
-            || config.init_encoder(device),
-            of_layer,
-            load,
-        );
+        let init = || config.init_encoder(device);
+        check("layer", device, init, of_layer, load);
     });
 }
 

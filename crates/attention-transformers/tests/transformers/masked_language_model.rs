@@ -12,7 +12,8 @@ use burn::tensor::activation::gelu;
 use burn::tensor::{Device, Int, Tensor};
 
 use super::models::{
-    HIDDENS, VOCAB, drawn, every_parameter_learns, half_is_near, layer, padded, tensor, text,
+    HIDDENS, VOCAB, drawn, every_parameter_learns, half_is_near, layer, new_rows, padded, tensor,
+    text,
 };
 
 const LENS: [usize; 2] = [5, 3];
@@ -50,10 +51,7 @@ fn each_text_is_as_it_is_alone() {
     device::each(|device| {
         for (name, model) in models(device) {
             for is_left in [false, true] {
-                let rows = match is_left {
-                    true => NewRows::Last(&LENS),
-                    false => NewRows::First(&LENS),
-                };
+                let rows = new_rows(&LENS, is_left);
                 // The padding is no token and no type.
                 let ids = [texts(), types()];
                 let [tokens, of_types] = ids.map(|ids| padded(&ids, 6, is_left, device));
@@ -159,8 +157,7 @@ fn an_empty_batch_has_no_logits() {
     device::each(|device| {
         let (_, model) = &models(device)[0];
         for shape in [[0, 5], [2, 0]] {
-            let tokens = Tensor::<2, Int>::zeros(shape, device);
-            let logits = model.forward(tokens, None, NewRows::All);
+            let logits = model.forward(Tensor::<2, Int>::zeros(shape, device), None, NewRows::All);
             assert_eq!(logits.dims(), [shape[0], shape[1], VOCAB]);
         }
     });

@@ -50,12 +50,8 @@ pub(super) fn half_is_near<M: Module>(
         let got = run(&half, dtype);
         assert_eq!(got.dtype(), dtype, "{name}");
         let tolerance = roundings * device::epsilon(dtype);
-        assert_close(
-            format!("{name}, {dtype:?}"),
-            got,
-            run(&single, DType::F32),
-            tolerance,
-        );
+        let what = format!("{name}, {dtype:?}");
+        assert_close(what, got, run(&single, DType::F32), tolerance);
     }
 }
 
@@ -174,8 +170,7 @@ impl Around for Models<'_> {
                 max_positions: POSITIONS,
             },
         );
-        let layer = layer().with_num_key_value_heads(Some(1));
-        let stack = TransformerEncoderConfig::new(layer, 2);
+        let stack = TransformerEncoderConfig::new(layer().with_num_key_value_heads(Some(1)), 2);
         let model = LanguageModelConfig::new(embedding, stack).init_with(score, device);
         Box::new(parameters::cast(drawn(model), dtype))
     }
@@ -207,6 +202,14 @@ pub(super) fn text(seed: u64, [batch, rows]: [usize; 2]) -> Vec<Vec<u32>> {
     let token = |x: &f64| (x * 64.0).rem_euclid(VOCAB as f64) as u32;
     let tokens = drawn.data.chunks(rows);
     tokens.map(|row| row.iter().map(token).collect()).collect()
+}
+
+/// Where the rows of padding are.
+pub(super) fn new_rows(lens: &[usize], is_left: bool) -> NewRows<'_> {
+    match is_left {
+        true => NewRows::Last(lens),
+        false => NewRows::First(lens),
+    }
 }
 
 /// Tokens of one length as a tensor.

@@ -8,7 +8,7 @@ use attention_transformers::{NormOrder, TransformerDecoderConfig, TransformerEnc
 use burn::tensor::{Bool, DType, Device, Int, Tensor};
 
 use super::models::{
-    Around, HIDDENS, Stack, around_each, drawn, layer, lens, models, padded, tensor, text,
+    Around, HIDDENS, Stack, around_each, drawn, layer, lens, models, new_rows, padded, tensor, text,
 };
 
 const BATCH: usize = 2;
@@ -50,7 +50,7 @@ fn masks(device: &Device) -> Vec<(&'static str, Mask)> {
         let pairs = Array::from_fn(&[ROWS, ROWS], |at| f64::from(attends(at[0], at[1])));
         Mask::keep(pairs.bool::<2>(device))
     };
-    let (lower, upper) = (|| pairs(|i, j| i + 2 >= j), || pairs(|i, j| i <= j + 3));
+    let pairs = || pairs(|i, j| i <= j + 3) & pairs(|i, j| i + 2 >= j);
     vec![
         ("lengths", lens()),
         ("lengths, causal", lens() & Mask::causal()),
@@ -59,10 +59,7 @@ fn masks(device: &Device) -> Vec<(&'static str, Mask)> {
         ("queries", Mask::queries(keep()) & Mask::not_padding(keep())),
         ("segments", Mask::segments(&[vec![2, 3], vec![2, 1]])),
         ("lengths, queries", lens() & Mask::queries(keep())),
-        (
-            "padding, pairs",
-            Mask::not_padding(keep()) & upper() & lower(),
-        ),
+        ("padding, pairs", Mask::not_padding(keep()) & pairs()),
     ]
 }
 
@@ -122,8 +119,7 @@ fn nan_in_padding_reaches_no_norm() {
 #[test]
 fn nan_in_the_padding_of_a_decoder_reaches_nothing() {
     device::each_training(|device| {
-        let config = TransformerDecoderConfig::new(layer(), 2);
-        let stack = drawn(config.init(device));
+        let stack = drawn(TransformerDecoderConfig::new(layer(), 2).init(device));
         let run = |padding: f64| {
             let leaves = [rows(1, padding), rows(3, padding)];
             let [targets, encoded] = leaves.map(|of| of.leaf::<3>(device, DType::F32));
@@ -157,11 +153,8 @@ fn the_answer_of_a_text_does_not_depend_on_its_batch() {
             let texts = [text(1, [1, 3]), text(2, [1, 8]), text(3, [1, 1])].concat();
             let lens = [3, 8, 1];
             for is_left in [false, true] {
-                let rows = match is_left {
-                    true => NewRows::Last(&lens),
-                    false => NewRows::First(&lens),
-                };
-                let all = Array::read(model.whole(padded(&texts, 8, is_left, device), rows));
+                let padded = padded(&texts, 8, is_left, device);
+                let all = Array::read(model.whole(padded, new_rows(&lens, is_left)));
                 for (b, own) in texts.iter().enumerate() {
                     let own = tensor(std::slice::from_ref(own), device);
                     let alone = Array::read(model.whole(own, NewRows::All));

@@ -237,8 +237,7 @@ fn functions() {
 fn a_file_is_loaded_as_floats() {
     device::each_both_ways(|device| {
         let attention = || AdditiveAttentionConfig::new(11, 13, 17).init(device);
-        let path = reference_path("additive_state_dict.safetensors");
-        let file = StateDict::open(&path, "").unwrap();
+        let file = StateDict::open(&reference_path("additive_state_dict.safetensors"), "").unwrap();
         let load = |layer| file.linear(layer, Place::weight_and_bias("W_q")).unwrap();
         let [quantised, _] = pair(attention(), device);
         let [loaded, expected] = [quantised, attention()]

@@ -17,35 +17,24 @@ use super::models::{HIDDENS, POSITIONS, VOCAB, layer, models, tensor, text};
 fn sizes_that_do_not_fit() {
     let device = &device::plain()[0];
     let new = TransformerLayerConfig::new;
-    let shared = layer().with_num_key_value_heads(Some(3));
-    for (message, layer) in [
-        (
-            "num_heads expected to divide num_hiddens 12, got 5",
-            new(12, 5, 17),
-        ),
-        (
-            "num_key_value_heads expected to divide num_heads 2, got 3",
-            shared,
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("num_heads expected to divide num_hiddens 12, got 5", new(12, 5, 17)),
+        ("num_key_value_heads expected to divide num_heads 2, got 3", layer().with_num_key_value_heads(Some(3))),
         ("hidden_size expected at least 1, got 0", new(12, 2, 0)),
-        (
-            "window expected at least 1, the row itself, got 0",
-            layer().with_window(Some(0)),
-        ),
-    ] {
+        ("window expected at least 1, the row itself, got 0", layer().with_window(Some(0))),
+    ];
+    for (message, layer) in cases {
         refuses(message, || layer.init_encoder(device));
     }
     let headless = layer().with_head_size(Some(0));
-    refuses("head_size expected at least 1, got 0", || {
-        headless.init_decoder(device)
-    });
-    let layers = "num_layers expected at least 1, got 0";
-    refuses(layers, || {
-        TransformerEncoderConfig::new(layer(), 0).init(device)
-    });
-    refuses(layers, || {
-        TransformerDecoderConfig::new(layer(), 0).init(device)
-    });
+    let message = "head_size expected at least 1, got 0";
+    refuses(message, || headless.init_decoder(device));
+    let message = "num_layers expected at least 1, got 0";
+    let encoder = TransformerEncoderConfig::new(layer(), 0);
+    refuses(message, || encoder.init(device));
+    let decoder = TransformerDecoderConfig::new(layer(), 0);
+    refuses(message, || decoder.init(device));
     let norm = NormConfig::Rms { epsilon: 0.0 };
     refuses("epsilon expected above 0, got 0", || norm.init(3, device));
     let nothing = FeedForwardConfig::new(0, 3);
@@ -64,13 +53,13 @@ fn sizes_that_do_not_fit() {
     };
     let message = "embedding of size 12 expected, as the num_hiddens of the layers, got 8";
     refuses(message, || config(8).init(device));
-    refuses("head_bias expected with a head of its own", || {
-        config(HIDDENS).with_head_bias(true).init(device)
-    });
+    let biased = config(HIDDENS).with_head_bias(true);
+    let message = "head_bias expected with a head of its own";
+    refuses(message, || biased.init(device));
     for cap in [0.0, -30.0, f64::NAN] {
-        refuses("logit_soft_cap expected a finite number above 0", || {
-            config(HIDDENS).with_logit_soft_cap(Some(cap)).init(device)
-        });
+        let capped = config(HIDDENS).with_logit_soft_cap(Some(cap));
+        let message = "logit_soft_cap expected a finite number above 0";
+        refuses(message, || capped.init(device));
     }
 }
 
@@ -78,8 +67,7 @@ fn sizes_that_do_not_fit() {
 fn models_whose_parts_do_not_fit() {
     let device = &device::plain()[0];
     let encoder = || TransformerEncoderConfig::new(layer(), 1);
-    let bias = RelativePositionBiasConfig::new(3);
-    let biased = encoder().with_position_bias(Some(bias));
+    let biased = encoder().with_position_bias(Some(RelativePositionBiasConfig::new(3)));
     let message = "position_bias of 2 heads expected, as the layers have, got 3";
     refuses(message, || biased.init(device));
     let masked = |size| {
@@ -144,14 +132,12 @@ fn rows_that_do_not_fit() {
             let mask = Mask::valid_lens(Tensor::from_ints([1, 2, 3], device));
             stack.forward(rows([2, 5, HIDDENS]), &mask)
         });
-        let message = "a cache of 2 layers expected, as many as the stack has, got one of 1";
-        for (message, layers) in [
-            (message, vec![KeyValueCache::new()]),
-            (
-                "at most 4 tokens expected, the capacity, got 5",
-                vec![KeyValueCache::with_capacity(4); 2],
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("a cache of 2 layers expected, as many as the stack has, got one of 1", vec![KeyValueCache::new()]),
+            ("at most 4 tokens expected, the capacity, got 5", vec![KeyValueCache::with_capacity(4); 2]),
+        ];
+        for (message, layers) in cases {
             let (rows, mut cache) = (rows([2, 5, HIDDENS]), TransformerCache { layers });
             refuses(message, || {
                 stack.forward_cached(rows, NewRows::All, &mut cache)
@@ -185,8 +171,7 @@ fn positions_beyond_a_table() {
             model.cached(tokens.clone(), NewRows::All, &mut cache);
             let message = "within 0 .. 32 expected, as configured, got 32 ..= 32";
             refuses(message, || {
-                let token = tokens.clone().narrow(1, 0, 1);
-                model.cached(token, NewRows::All, &mut cache)
+                model.cached(tokens.clone().narrow(1, 0, 1), NewRows::All, &mut cache)
             });
             refuses("got 0 ..= 32", || {
                 let tokens = tensor(&text(1, [2, POSITIONS + 1]), device);

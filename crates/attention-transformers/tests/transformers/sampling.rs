@@ -89,12 +89,10 @@ fn filters_are_those_of_a_plain_loop() {
 #[test]
 fn all_that_are_as_likely_as_the_last_are_left() {
     let two = random().with_top_k(Some(2));
-    let equals = [1.0, 3.0, 2.0, 2.0, 2.0];
-    let found = Sampling::Random(two.clone()).distribution(&equals);
+    let found = Sampling::Random(two.clone()).distribution(&[1.0, 3.0, 2.0, 2.0, 2.0]);
     let tokens: Vec<usize> = found.iter().map(|(token, _)| *token).collect();
     assert_eq!(tokens, [1, 2, 3, 4]);
-    let greedy = Sampling::Greedy.distribution(&[1.0, 3.0, 3.0]);
-    assert_eq!(greedy, [(1, 1.0)]);
+    assert_eq!(Sampling::Greedy.distribution(&[1.0, 3.0, 3.0]), [(1, 1.0)]);
 }
 
 #[test]

@@ -3,16 +3,16 @@
 use std::fs::File;
 
 use attention_core::NewRows;
-use attention_tests::{assert_says, device, reference_path};
+use attention_tests::{assert_says, reference_path};
 use attention_transformers::generate::search::{
     BeamOutput, BeamSearchConfig, LengthPenalty, TextDecoding,
 };
 use attention_transformers::generate::{CausalModel, EarlyStopping, RandomSamplingConfig};
 use attention_transformers::{BeamConfig, GenerateConfig, Sampling};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use serde_json::Value;
 
-use super::generation::Given;
+use super::generation::{Given, Table};
 
 const START: u32 = 0;
 const END: u32 = 2;
@@ -20,43 +20,6 @@ const END: u32 = 2;
 const MOST: usize = 8;
 /// The keys of the source that the attention of a table reads.
 const SOURCE: usize = 3;
-
-/// A model whose logits are a row by the last token and a row by the number of tokens before, added up.
-struct Table {
-    logits: Vec<Vec<f32>>,
-    positions: Vec<Vec<f32>>,
-    device: Device,
-}
-
-impl Table {
-    fn next(&self, text: &[u32]) -> Vec<f32> {
-        let by_token = &self.logits[*text.last().unwrap() as usize];
-        let pairs = by_token.iter().zip(&self.positions[text.len() - 1]);
-        pairs.map(|(one, other)| one + other).collect()
-    }
-}
-
-impl CausalModel for Table {
-    type State = Given;
-
-    fn device(&self) -> Device {
-        self.device.clone()
-    }
-
-    fn next_logits(&self, tokens: Tensor<2, Int>, _: NewRows, given: &mut Given) -> Tensor<2> {
-        let tokens: Vec<i64> = tokens.into_data().iter::<i64>().collect();
-        given.tokens.resize(tokens.len(), Vec::new());
-        let texts = given.tokens.iter_mut().zip(&tokens);
-        texts.for_each(|(text, token)| text.push(*token as u32));
-        let logits: Vec<f32> = given
-            .tokens
-            .iter()
-            .flat_map(|text| self.next(text))
-            .collect();
-        let shape = [tokens.len(), self.logits.len()];
-        Tensor::from_data(TensorData::new(logits, shape), &self.device)
-    }
-}
 
 struct Toolkits {
     file: Value,
@@ -87,11 +50,8 @@ impl Toolkits {
     }
 
     fn table(&self, index: usize) -> Table {
-        Table {
-            logits: rows_of(&self.file["tables"][index]),
-            positions: rows_of(&self.file["positions"][index]),
-            device: device::plain()[0].clone(),
-        }
+        let positions = rows_of(&self.file["positions"][index]);
+        Table::new(rows_of(&self.file["tables"][index]), positions)
     }
 
     fn rows(&self, toolkit: &str) -> Vec<Row<'_>> {
@@ -132,16 +92,17 @@ impl Row<'_> {
         (0..tokens.len()).map(of_token).collect()
     }
 
+    fn check_score(&self, tokens: &[u32], score: f64, of_package: Option<f64>) {
+        let difference = score - of_package.unwrap();
+        let is_near = difference.abs() < 1e-5;
+        assert!(is_near, "{}: {tokens:?} {difference}", self.settings);
+    }
+
     fn check(&self, found: Vec<(Vec<u32>, f64)>) {
-        let settings = self.settings;
-        assert_eq!(found.len(), self.outputs.len(), "{settings}");
+        assert_eq!(found.len(), self.outputs.len(), "{}", self.settings);
         for ((tokens, score), (expected, of_package)) in found.iter().zip(&self.outputs) {
-            assert_eq!(tokens, expected, "{settings}");
-            let difference = score - of_package.unwrap();
-            assert!(
-                difference.abs() < 1e-5,
-                "{settings}: {tokens:?} {difference}"
-            );
+            assert_eq!(tokens, expected, "{}", self.settings);
+            self.check_score(tokens, *score, *of_package);
         }
     }
 
@@ -165,8 +126,7 @@ impl Row<'_> {
 
 #[test]
 fn beams_and_penalties_are_those_of_transformers() {
-    let toolkits = Toolkits::read();
-    for row in toolkits.rows("transformers") {
+    for row in Toolkits::read().rows("transformers") {
         // Theirs does not count the stop token.
         let least = row.count("min_new_tokens").map_or(0, |least| least + 1);
         let Some(beams) = row.count("num_beams") else {
@@ -200,8 +160,7 @@ fn beams_and_penalties_are_those_of_transformers() {
 
 #[test]
 fn tokens_are_drawn_by_the_probabilities_of_transformers() {
-    let toolkits = Toolkits::read();
-    for row in toolkits.file["sampling"].as_array().unwrap() {
+    for row in Toolkits::read().file["sampling"].as_array().unwrap() {
         let logits = numbers(&row["logits"], |logit| logit);
         let settings = &row["settings"];
         let number = |name: &str| settings[name].as_f64();
@@ -234,8 +193,7 @@ fn tokens_are_drawn_by_the_probabilities_of_transformers() {
 
 #[test]
 fn beams_and_penalties_are_those_of_ctranslate2() {
-    let toolkits = Toolkits::read();
-    for row in toolkits.rows("ctranslate2") {
+    for row in Toolkits::read().rows("ctranslate2") {
         if row.count("beam_size") == Some(1) {
             row.check_greedy(GenerateConfig::new(MOST));
             continue;
@@ -252,8 +210,7 @@ fn beams_and_penalties_are_those_of_ctranslate2() {
             for (tokens, score) in &row.outputs {
                 let sum: f64 = row.log_probabilities(tokens).iter().sum();
                 let coverage = [tokens.len() as f64 / SOURCE as f64; SOURCE];
-                let found = config.score(sum, tokens.len(), &coverage);
-                assert!((found - score.unwrap()).abs() < 1e-5, "{}", row.settings);
+                row.check_score(tokens, config.score(sum, tokens.len(), &coverage), *score);
             }
         } else if has_prefix || least > 0 {
             // The prefix adds nothing, but counts; the end is left out before the first softmax.
@@ -263,8 +220,7 @@ fn beams_and_penalties_are_those_of_ctranslate2() {
                 let [skipped, share] = if has_prefix { [2, 0] } else { [0, least] };
                 let sum: f64 = of_tokens[skipped..].iter().sum();
                 let sum = sum - share as f64 * (1.0 - of_end.exp()).ln();
-                let found = sum / penalty.divisor(tokens.len());
-                assert!((found - score.unwrap()).abs() < 1e-5, "{}", row.settings);
+                row.check_score(tokens, sum / penalty.divisor(tokens.len()), *score);
             }
         } else {
             let config = BeamConfig::new(3, MOST)
@@ -329,8 +285,7 @@ fn beams_and_penalties_are_those_of_opennmt() {
 /// Its beam ends otherwise: the scores of its outputs are compared.
 #[test]
 fn penalties_are_those_of_joeynmt() {
-    let toolkits = Toolkits::read();
-    for row in toolkits.rows("joeynmt") {
+    for row in Toolkits::read().rows("joeynmt") {
         let exponent = row.number("alpha").unwrap().max(0.0);
         let factor = row.number("repetition_penalty").unwrap_or(1.0);
         let config = BeamSearchConfig::new(MOST).with_length_penalty(LengthPenalty::Gnmt(exponent));
@@ -341,12 +296,7 @@ fn penalties_are_those_of_joeynmt() {
                 false => of_tokens[at],
             };
             let sum: f64 = (0..tokens.len()).map(penalized).sum();
-            let found = config.score(sum, tokens.len(), &[]);
-            assert!(
-                (found - score.unwrap()).abs() < 1e-5,
-                "{}: {tokens:?}",
-                row.settings
-            );
+            row.check_score(tokens, config.score(sum, tokens.len(), &[]), *score);
         }
     }
 }
@@ -361,23 +311,16 @@ fn a_length_penalty_says_which_it_is() {
         assert_eq!(text.parse(), Ok(penalty));
         let json = serde_json::to_value(penalty).unwrap();
         assert_eq!(json, text);
-        assert_eq!(
-            serde_json::from_value::<LengthPenalty>(json).unwrap(),
-            penalty
-        );
+        let read: LengthPenalty = serde_json::from_value(json).unwrap();
+        assert_eq!(read, penalty);
     }
     let refused = "expected none, average:0.6 (log p / n^0.6, as transformers, CTranslate2, OpenNMT-py and Sockeye \
                    have it) or gnmt:0.6 (log p / ((5 + n) / 6)^0.6, as JoeyNMT and opennmt-tf), found 0.6";
     let number = serde_json::from_str::<LengthPenalty>("0.6").unwrap_err();
     assert_says(number.to_string(), refused);
-    assert_says(
-        "0.6".parse::<LengthPenalty>().unwrap_err().to_string(),
-        refused,
-    );
+    let error = |text: &str| text.parse::<LengthPenalty>().unwrap_err().to_string();
+    assert_says(error("0.6"), refused);
     for text in ["", "average", "wu:1", "gnmt:", "average:one"] {
-        assert_says(
-            text.parse::<LengthPenalty>().unwrap_err().to_string(),
-            "average:A",
-        );
+        assert_says(error(text), "average:A");
     }
 }

@@ -114,8 +114,7 @@ fn error_of_encoder(
     prefix: &str,
     device: &Device,
 ) -> Option<String> {
-    let stack = config.init(device);
-    let loaded = load_transformer_encoder(stack, reference_path(STACKS), prefix);
+    let loaded = load_transformer_encoder(config.init(device), reference_path(STACKS), prefix);
     loaded.err().map(|error| error.to_string())
 }
 

@@ -17,8 +17,7 @@ fn weights_are_those_of_each_layer_and_change_no_row() {
         let stack = drawn(config.init_with(score, cross, device));
         let rows = Array::draw(1, &[2, 5, HIDDENS]).f32::<3>(device);
         let encoded = Array::draw(2, &[2, 7, HIDDENS]).f32::<3>(device);
-        let mask = Mask::valid_lens(lens(&[7, 4], device));
-        let memory = stack.prepare(encoded, mask);
+        let memory = stack.prepare(encoded, Mask::valid_lens(lens(&[7, 4], device)));
 
         let output = stack.forward_with_weights(rows.clone(), Mask::none(), &memory);
         let expected = stack.forward(rows.clone(), Mask::none(), &memory);

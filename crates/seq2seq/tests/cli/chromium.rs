@@ -11,14 +11,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::json::{list, string};
+use crate::program::Folder;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 /// An answer that takes longer is taken for a hang, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// One browser at a time: each is a dozen processes.
 static ONE: Mutex<()> = Mutex::new(());
+
+const ARGS: &str = "--headless --remote-debugging-pipe --no-sandbox --disable-gpu --disable-dev-shm-usage \
+                    --disable-background-networking --no-first-run";
 
 /// A browser with one tab.
 pub(crate) struct Browser {
@@ -32,86 +36,73 @@ pub(crate) struct Browser {
     origin: Option<String>,
     calls: u64,
     /// Its profile.
-    _folder: TempDir,
+    _folder: Folder,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Browser {
-    /// Starts the browser that is on the path, as Debian's package `chromium` puts it there. Where there is none, says
-    /// that the test is left out.
-    pub(crate) fn start() -> Option<Self> {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let program = env::split_paths(&path)
-            .map(|folder| folder.join("chromium"))
-            .find(|program| program.is_file());
-        let Some(program) = program else {
-            eprintln!("left out: no chromium on the path");
-            return None;
-        };
-        // A test that failed has had its turn.
-        let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().unwrap();
-        // Messages come on its descriptor 3 and go to 4, which the shell makes of the first two.
-        let mut child = Command::new("sh")
-            .args([
-                "-c",
-                "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1",
-            ])
-            .arg(program)
-            .args([
-                "--headless",
-                "--remote-debugging-pipe",
-                "--no-sandbox",
-                "--disable-gpu",
-            ])
-            .args([
-                "--disable-dev-shm-usage",
-                "--disable-background-networking",
-                "--no-first-run",
-            ])
-            .arg(format!("--user-data-dir={}", folder.path().display()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, messages) = channel();
-        thread::spawn(move || {
-            for message in output.split(0).map_while(Result::ok) {
-                let message = serde_json::from_slice(&message).unwrap();
-                if sender.send(message).is_err() {
-                    break;
-                }
+/// Starts the browser that is on the path, as Debian's package `chromium` puts it there. Where there is none, says that
+/// the test is left out.
+pub(crate) fn browser() -> Option<Browser> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let program = env::split_paths(&path)
+        .map(|folder| folder.join("chromium"))
+        .find(|program| program.is_file());
+    let Some(program) = program else {
+        eprintln!("left out: no chromium on the path");
+        return None;
+    };
+    // A test that failed has had its turn.
+    let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new();
+    // Messages come on its descriptor 3 and go to 4, which the shell makes of the first two.
+    let mut child = Command::new("sh")
+        .args([
+            "-c",
+            "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1",
+        ])
+        .arg(program)
+        .args(ARGS.split_whitespace())
+        .arg(format!("--user-data-dir={}", folder.display()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = child.stdin.take().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let (sender, messages) = channel();
+    thread::spawn(move || {
+        for message in output.split(0).map_while(Result::ok) {
+            let message = serde_json::from_slice(&message).unwrap();
+            if sender.send(message).is_err() {
+                break;
             }
-        });
-        let mut browser = Self {
-            child,
-            input,
-            messages,
-            events: Vec::new(),
-            session: None,
-            origin: None,
-            calls: 0,
-            _folder: folder,
-            _turn: turn,
-        };
-        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
-        let target = &target["targetId"];
-        let attached = browser.call(
-            "Target.attachToTarget",
-            json!({"targetId": target, "flatten": true}),
-        );
-        browser.session = attached["sessionId"].as_str().map(str::to_string);
-        for domain in ["Page", "Runtime", "Log", "Network", "Inspector"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
         }
-        let method = "Emulation.setFocusEmulationEnabled";
-        browser.call(method, json!({"enabled": true}));
-        browser.size(1200, 900);
-        Some(browser)
+    });
+    let mut browser = Browser {
+        child,
+        input,
+        messages,
+        events: Vec::new(),
+        session: None,
+        origin: None,
+        calls: 0,
+        _folder: folder,
+        _turn: turn,
+    };
+    let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+    let params = json!({"targetId": &target["targetId"], "flatten": true});
+    let attached = browser.call("Target.attachToTarget", params);
+    browser.session = attached["sessionId"].as_str().map(str::to_string);
+    for domain in ["Page", "Runtime", "Log", "Network", "Inspector"] {
+        browser.call(&format!("{domain}.enable"), json!({}));
     }
+    let method = "Emulation.setFocusEmulationEnabled";
+    browser.call(method, json!({"enabled": true}));
+    browser.size(1200, 900);
+    Some(browser)
+}
 
+impl Browser {
     /// Calls a method, and waits for its result.
     #[track_caller]
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
@@ -137,8 +128,7 @@ impl Browser {
             match self.messages.recv_timeout(left) {
                 Ok(message) if is_it(&message, self.calls) => return message,
                 Ok(message) => {
-                    let method = &message["method"];
-                    let holds = method != "Inspector.targetCrashed";
+                    let holds = &message["method"] != "Inspector.targetCrashed";
                     assert!(holds, "{what}: the page has crashed");
                     self.events.push(message);
                 }
@@ -202,6 +192,16 @@ impl Browser {
         let holds = result["exceptionDetails"].is_null();
         assert!(holds, "{expression}: {result}");
         result["result"]["value"].clone()
+    }
+
+    /// The texts of the elements of a CSS selector.
+    #[track_caller]
+    pub(crate) fn texts(&mut self, selector: &str) -> Vec<String> {
+        let texts = self.value(&format!(
+            "[...document.querySelectorAll({selector:?})].map((it) => it.textContent)"
+        ));
+        let texts = list(&texts).iter().map(string);
+        texts.map(str::to_string).collect()
     }
 
     /// Moves the pointer onto the first element of a CSS selector, which is scrolled into view.
@@ -285,11 +285,9 @@ impl Browser {
             match event["method"].as_str()? {
                 "Network.requestWillBeSent" => {
                     let url = params["request"]["url"].as_str()?;
+                    let origin = self.origin.as_deref();
                     let is_local = url.starts_with("file://") && params["type"] == "Document"
-                        || self
-                            .origin
-                            .as_ref()
-                            .is_some_and(|origin| url.starts_with(origin))
+                        || origin.is_some_and(|origin| url.starts_with(origin))
                         || url.starts_with("data:");
                     (!is_local).then(|| format!("request: {url}"))
                 }

@@ -31,11 +31,11 @@ fn a_damaged_model_is_an_error_of_one_line() {
         (|run| cut(&run.join("run.json"), 99), "run/run.json is not the expected JSON: "),
     ];
     let check = |damage: &dyn Fn(&Path), message: &str| {
-        let (folder, run) = copied();
-        damage(&run);
-        let before = files(&run);
-        fail(folder.path(), "translate abc --model run", message);
-        assert_eq!(files(&run), before);
+        let (folder, run) = &copied();
+        damage(run);
+        let before = files(run);
+        fail(folder, "translate abc --model run", message);
+        assert_eq!(files(run), before);
     };
     for (damage, message) in damages {
         check(&damage, message);
@@ -55,10 +55,9 @@ fn a_damaged_model_is_an_error_of_one_line() {
     for [from, to, message] in rows(edits) {
         check(&|run| edit(run, from, to), message);
     }
-    let message = "run/run.json: it was changed: expected the CRC-32 ";
     check(
         &|run| replace(&run.join("run.json"), "\"layers\": 1", "\"layers\": 2"),
-        message,
+        "run/run.json: it was changed: expected the CRC-32 ",
     );
 }
 
@@ -66,19 +65,19 @@ fn a_damaged_model_is_an_error_of_one_line() {
 fn a_run_does_not_go_on_from_a_damaged_checkpoint() {
     let args = resume_args("3", "--threads 1");
     for part in ["model", "optim"] {
-        let (folder, run) = copied();
+        let (folder, run) = &copied();
         let name = format!("checkpoint/{part}-2.bpk");
         fs::write(run.join(&name), "not what it was").unwrap();
         let changed = format!("cannot use the model run/{name}: ");
         for message in [&changed, "; remove it to go on from an earlier checkpoint"] {
-            fail(folder.path(), &args, message);
+            fail(folder, &args, message);
         }
         // Which is good advice.
         fs::remove_file(run.join(&name)).unwrap();
-        assert_eq!(epochs(&succeed(folder.path(), &args)), ["2/3", "3/3"]);
+        assert_eq!(epochs(&succeed(folder, &args)), ["2/3", "3/3"]);
     }
-    let (folder, run) = copied();
-    edit(&run, "\"hidden_size\": 8", "\"hidden_size\": 10");
+    let (folder, run) = &copied();
+    edit(run, "\"hidden_size\": 8", "\"hidden_size\": 10");
     let message = "cannot use the model run/checkpoint/model-2.bpk: ";
-    fail(folder.path(), &args, message);
+    fail(folder, &args, message);
 }

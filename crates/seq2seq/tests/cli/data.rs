@@ -1,19 +1,19 @@
 //! The data of a training: files of pairs, and a seed.
 
 use std::fs;
-use std::path::Path;
 
 use attention_seq2seq::{RunDir, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
+use serde_json::json;
 
 use crate::program::{
-    self, Folder, device, epochs, fail, manifest, resume_args, run_with_usage_error, succeed,
-    train_args,
+    self, Folder, assert_starts, device, epochs, fail, files, manifest, misuse, resume_args,
+    succeed, train_args, written,
 };
 
 /// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
-fn word_files(folder: &Path) {
+fn word_files(folder: &Folder) {
     let word = |at: usize| -> String {
         let letter = |by: usize| char::from(b'a' + (at / by % 4) as u8);
         [letter(1), letter(4), letter(16)].into_iter().collect()
@@ -22,11 +22,9 @@ fn word_files(folder: &Path) {
         let letters: Vec<String> = word.to_uppercase().chars().map(String::from).collect();
         format!("{}\t{word}\n", letters.join(" "))
     };
-    let train: String = (0..40).map(word).map(line).collect();
+    folder.write_lines("words.tsv", 40, |at| line(word(at)));
     let valid = ["dz".to_string()].into_iter().chain((61..64).map(word));
-    let valid: String = valid.map(line).collect();
-    fs::write(folder.join("words.tsv"), train).unwrap();
-    fs::write(folder.join("valid.tsv"), valid).unwrap();
+    folder.write("valid.tsv", valid.map(line).collect::<String>());
 }
 
 #[test]
@@ -37,11 +35,10 @@ fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
     let args = format!("train --data words.tsv --valid valid.tsv --columns 2,1 {sizes}");
     let stdout = succeed(folder, &args);
     let start = "40 training pairs, 4 validation pairs; 8 source and 8 target tokens;";
-    assert!(stdout.starts_with(start), "{stdout}");
+    assert_starts(&stdout, start);
     let run = folder.join("runs/words");
     let options = &manifest(&run)["settings"]["data"]["tsv"]["options"];
-    let columns = serde_json::json!({"source": 2, "target": 1});
-    assert_eq!(options["columns"], columns);
+    assert_eq!(options["columns"], json!({"source": 2, "target": 1}));
     let tokens = ["source_tokens", "target_tokens"].map(|side| &options[side]);
     assert_eq!(tokens, ["chars", "spaces"]);
 
@@ -53,11 +50,10 @@ fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
     let validation = succeed(folder, "eval --model runs/words");
     let file = succeed(folder, "eval --data valid.tsv --model runs/words");
     assert_eq!(file, validation);
-    let elsewhere = tempfile::tempdir().unwrap();
     let moved = format!("eval --model {}", run.display());
-    let moved = succeed(elsewhere.path(), &moved);
+    let moved = succeed(&Folder::new(), &moved);
     assert_eq!(moved, validation, "evaluated in another folder");
-    assert!(file.starts_with("4 sources: "), "{file}");
+    assert_starts(&file, "4 sources: ");
 
     // Without --valid some are held out, and --out names the folder.
     let args = format!("train --data words.tsv --columns 2,1 --out held {sizes}");
@@ -66,7 +62,6 @@ fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
 
 #[test]
 fn a_file_and_a_task_refuse_what_only_the_other_has() {
-    let folder = tempfile::tempdir().unwrap();
     let conflict = "cannot be used with";
     let missing = "required arguments were not provided";
     #[rustfmt::skip]
@@ -82,11 +77,7 @@ fn a_file_and_a_task_refuse_what_only_the_other_has() {
     ];
     for (args, message, option) in cases {
         // A hidden size of 0 is refused too: a test that fails does not train for a minute.
-        let args = format!("train --hidden 0 {args}");
-        let stderr = run_with_usage_error(folder.path(), &args);
-        for part in [message, option] {
-            assert!(stderr.contains(part), "{args:?}: {stderr}");
-        }
+        misuse(&format!("train --hidden 0 {args}"), [message, option]);
     }
 }
 
@@ -99,16 +90,13 @@ fn a_seed_decides_everything_on_one_thread() {
         );
         succeed(folder, &train_args("copy", "2", &others));
         let run = RunDir::new(folder.join(out));
-        let config = run.load_config().unwrap();
-        let device = device();
-        let model = Trainee::new(config.init_model(&device));
+        let model = Trainee::new(run.load_config().unwrap().init_model(&device()));
         let model = model.try_load_file(run.model_file().unwrap().unwrap().0);
         let evaluation = succeed(folder, &format!("eval --model {out} --threads 1"));
         (parameters::values(&model.unwrap()), evaluation)
     };
     let first = train("first", "3");
-    let again = train("again", "3");
-    assert!(first == again, "the same seed, another model");
+    assert!(first == train("again", "3"), "the same seed, another model");
     assert!(first.0 != train("other", "4").0, "the seed decides nothing");
 }
 
@@ -116,13 +104,12 @@ fn a_seed_decides_everything_on_one_thread() {
 fn a_run_goes_on_with_other_data_only_when_told_to() {
     let folder = &Folder::new();
     let lines: Vec<String> = (0..40).map(|n| format!("{n:04b}\t{n:03o}")).collect();
-    fs::write(folder.join("pairs.tsv"), lines.join("\n")).unwrap();
-    let args = "train --data pairs.tsv --out run --hidden 8 --epochs 1";
-    succeed(folder, &args);
+    folder.write("pairs.tsv", lines.join("\n"));
+    program::train(folder, "--data pairs.tsv");
     assert_eq!(epochs(&succeed(folder, &resume_args("2", ""))), ["2/2"]);
 
     // The same tokens in other pairs.
-    fs::write(folder.join("pairs.tsv"), lines[..39].join("\n")).unwrap();
+    folder.write("pairs.tsv", lines[..39].join("\n"));
     let third = resume_args("3", "");
     let message = "the pairs of the run in run: expected those of its first epoch";
     fail(folder, &third, message);
@@ -151,10 +138,9 @@ fn pairs_come_through_a_pipe() {
         let args = ["-c", &line.replace("SIZES", sizes)];
         let mut bash = Command::new("bash");
         let output = bash.args(args).current_dir(folder).output().unwrap();
-        let stderr = program::text(&output.stderr);
-        let is_good = output.status.success() && stderr.is_empty();
-        assert!(is_good, "{line}: {stderr}");
-        program::text(&output.stdout)
+        let [stdout, stderr] = written(line.as_str(), &output, 0);
+        assert_eq!(stderr, "", "{line}");
+        stdout
     };
     let file = shell("seq2seq train --data words.tsv --valid valid.tsv --out file SIZES");
     let guess = "source tokens: chars, target tokens: spaces (guessed; --source-tokens and --target-tokens tell)";
@@ -179,29 +165,25 @@ fifo : mkfifo made; cat words.tsv > made & seq2seq train --data made --valid val
         shell(&resume);
     }
     // One that is no longer what came through the pipe is not taken for it.
-    let pairs = program::files(&folder.join("stdin")).into_iter();
-    let mut pairs = pairs.filter(|file| file.starts_with("pairs-"));
-    let pairs = folder.join("stdin").join(pairs.next().unwrap());
+    let kept = |run: &str| {
+        let files = files(&folder.join(run)).into_iter();
+        files
+            .filter(|file| file.starts_with("pairs-"))
+            .collect::<Vec<_>>()
+    };
+    let pairs = folder.join("stdin").join(&kept("stdin")[0]);
     let mut content = fs::read(&pairs).unwrap();
     content[0] ^= 1;
     fs::write(&pairs, content).unwrap();
     let error = "the pairs of the run in stdin: expected those of ";
     fail(folder, "eval --model stdin", error);
-    let resume = "train --resume --out stdin --epochs 3";
-    fail(folder, resume, error);
+    fail(folder, "train --resume --out stdin --epochs 3", error);
     // A new run keeps its own pairs, and no others.
-    let kept = || {
-        let files = program::files(&folder.join("shell")).into_iter();
-        files.filter(|file| file.starts_with("pairs-")).count()
-    };
-    assert_eq!(kept(), 2);
-    let begin = "seq2seq train --out shell --overwrite";
-    shell(&format!(
-        "{begin} --data <(head -20 words.tsv) --valid valid.tsv SIZES"
-    ));
-    assert_eq!(kept(), 1);
-    shell(&format!(
-        "{begin} copy --train-pairs 32 --hidden 8 --epochs 1 --threads 1"
-    ));
-    assert_eq!(kept(), 0);
+    assert_eq!(kept("shell").len(), 2);
+    let others = "--data <(head -20 words.tsv) --valid valid.tsv SIZES";
+    let no_file = "copy --train-pairs 32 --hidden 8 --epochs 1 --threads 1";
+    for (args, count) in [(others, 1), (no_file, 0)] {
+        shell(&format!("seq2seq train --out shell --overwrite {args}"));
+        assert_eq!(kept("shell").len(), count);
+    }
 }

@@ -1,26 +1,18 @@
 //! Pronunciation dictionaries as other programs write them.
 
-use std::fs;
-use std::path::Path;
-
 use attention_tests::assert_says;
 
-use crate::formats::vocab;
-use crate::program::{Folder, ended, fail, rows, run_with_input, succeed, text};
+use crate::formats::vocabs;
+use crate::program::{self, Folder, ended, fail, rows, run_with_input, succeed, text};
 
 /// The output of a training on `file`, with the same words to validate on.
 #[track_caller]
-fn train(folder: &Path, file: &str, content: &[u8]) -> String {
-    fs::write(folder.join(file), content).unwrap();
-    fs::write(folder.join("valid.dict"), "cat K AE1 T\n").unwrap();
-    let args = "--valid valid.dict --input-format dict --out run --overwrite --hidden 8 --embedding 4 --epochs 1";
-    let args = if file.ends_with(".txt") {
-        args.to_string()
-    } else {
-        args.replace("--input-format dict", "")
-    };
-    let args = format!("train --data {file} {args} --threads 1");
-    succeed(folder, &args)
+fn train(folder: &Folder, file: &str, content: &[u8]) -> String {
+    folder.write(file, content);
+    folder.write("valid.dict", "cat K AE1 T\n");
+    let format = ["", "--input-format dict"][usize::from(file.ends_with(".txt"))];
+    let args = format!("--data {file} --valid valid.dict {format}");
+    program::train(folder, &args)
 }
 
 #[test]
@@ -37,13 +29,12 @@ pets.dict | cat\tK AE1 T\na dog\tD AO1 G\n | words that end at a TAB
     for [file, content, named] in rows(files) {
         let content = content.replace("\\n", "\n").replace("\\t", "\t");
         let said = train(folder, file, content.as_bytes());
-        let start = format!("{file}: ");
-        let line = said.lines().find(|line| line.starts_with(&start)).unwrap();
+        let is_of_file = |line: &&str| line.starts_with(&format!("{file}: "));
+        let line = said.lines().find(is_of_file).unwrap();
         assert!(format!("{line}.").contains(named), "{said}");
-        assert_eq!(vocab(folder, "target").concat(), "AE1AO1DGKT", "{file}");
+        assert_eq!(vocabs(folder)[1], "AE1 AO1 D G K T", "{file}");
         // A later file is told by itself, and by the same line on the standard error.
-        let pair = ["score", "cat", "K AE1 T", "--model", "run"];
-        let scored = succeed(folder, &pair);
+        let scored = succeed(folder, &["score", "cat", "K AE1 T", "--model", "run"]);
         let known = ["translate", "cat", "--model", "run", "--dictionary", file];
         #[rustfmt::skip]
         let cases = [
@@ -63,12 +54,11 @@ pets.dict | cat\tK AE1 T\na dog\tD AO1 G\n | words that end at a TAB
 fn a_dictionary_is_known_by_its_first_line_and_its_name() {
     let folder = &Folder::new();
     let words = ";;; CMUdict\ncat K AE1 T\ndog D AO1 G\n";
-    fs::write(folder.join("words"), words).unwrap();
+    folder.write("words", words);
     for file in ["words", "-"] {
         let args = ["train", "--data", file, "--print-config"];
         let printed = run_with_input(folder, &args, words.as_bytes());
-        let printed = text(&printed.stdout);
-        assert_says(&printed, "input-format = \"dict\"");
+        assert_says(text(&printed.stdout), "input-format = \"dict\"");
     }
 }
 
@@ -90,7 +80,7 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
         ("ones", b"cat 1\tK AE1 T\ndog 1\tD AO1 G\n"),
         ("spaces.txt", b"cat K AE1 T\n"),
     ] {
-        fs::write(folder.join(file), content).unwrap();
+        folder.write(file, content);
     }
     // By its ending it is columns, whatever they hold.
     succeed(folder, "train --data numbers.tsv --print-config");

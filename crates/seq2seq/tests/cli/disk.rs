@@ -5,8 +5,10 @@ use std::path::Path;
 
 use attention_seq2seq::{RunDir, Translator};
 
+use crate::json::list;
 use crate::program::{
-    Folder, copied, device, epochs, fail, files, resume_args, run, succeed, text, train_args,
+    Folder, bad, command, copied, copy, device, epochs, fail, files, manifest, resume_args, run,
+    succeed, text, train_args, trained,
 };
 
 /// Numbers that look random.
@@ -25,13 +27,13 @@ fn flip(file: &Path, bit: usize) {
 
 #[test]
 fn no_flipped_bit_is_read() {
-    let (folder, whole) = copied();
-    let model = RunDir::new(&whole).model_file().unwrap().unwrap().0;
+    let (folder, whole) = &copied();
+    let model = RunDir::new(whole).model_file().unwrap().unwrap().0;
     for file in [whole.join("run.json"), model] {
         let good = fs::read(&file).unwrap();
         for number in 0..250 {
             flip(&file, mixed(number));
-            let loaded = Translator::load(&RunDir::new(&whole), &device().inner());
+            let loaded = Translator::load(&RunDir::new(whole), &device().inner());
             let error = loaded.err().map(|error| error.to_string());
             let error = error.unwrap_or_else(|| panic!("bit {number} of {file:?} was read"));
             assert_eq!(error.lines().count(), 1, "{error}");
@@ -44,24 +46,22 @@ fn no_flipped_bit_is_read() {
         let good = fs::read(&file).unwrap();
         for number in 0..8 {
             flip(&file, mixed(number));
-            fail(folder.path(), &args, name);
+            fail(folder, &args, name);
             fs::write(&file, &good).unwrap();
         }
     }
-    assert_eq!(epochs(&succeed(folder.path(), &args)), ["3/3"]);
+    assert_eq!(epochs(&succeed(folder, &args)), ["3/3"]);
 }
 
 #[test]
 fn parts_of_another_run_are_not_taken() {
-    let (folder, whole) = copied();
-    let args = train_args("reverse", "2", "--out other --seed 9");
-    succeed(folder.path(), &args);
+    let (folder, whole) = &copied();
+    succeed(folder, &train_args("reverse", "2", "--out other --seed 9"));
     for part in ["model", "optim"] {
         let file = format!("checkpoint/{part}-2.bpk");
         let good = fs::read(whole.join(&file)).unwrap();
-        fs::copy(folder.path().join("other").join(&file), whole.join(&file)).unwrap();
-        let args = resume_args("3", "");
-        fail(folder.path(), &args, "it was changed: expected ");
+        fs::copy(folder.join("other").join(&file), whole.join(&file)).unwrap();
+        fail(folder, &resume_args("3", ""), "it was changed: expected ");
         fs::write(whole.join(&file), good).unwrap();
     }
 }
@@ -84,19 +84,18 @@ fn closed(folder: &Path) -> Option<impl Drop> {
 #[cfg(unix)]
 #[test]
 fn a_folder_that_cannot_be_written_is_an_error_of_one_line() {
-    let (folder, whole) = copied();
+    let (folder, whole) = &copied();
     for closed_folder in ["", "checkpoint"] {
         let path = whole.join(closed_folder);
         let Some(_open) = closed(&path) else {
             println!("skipped: this user may write everywhere");
             return;
         };
-        let args = resume_args("3", "");
-        fail(folder.path(), &args, "Permission denied");
+        fail(folder, &resume_args("3", ""), "Permission denied");
         let overwrite = train_args("copy", "1", "--out run --overwrite");
-        fail(folder.path(), &overwrite, "Permission denied");
+        fail(folder, &overwrite, "Permission denied");
     }
-    succeed(folder.path(), "translate abc --model run");
+    succeed(folder, "translate abc --model run");
 }
 
 /// Two epochs, with little beside their checkpoints.
@@ -181,10 +180,9 @@ fn a_full_disk_costs_no_epoch_that_was_written() {
 fn kill(folder: &Path, args: &str, call: &str, number: usize) -> Option<bool> {
     let inject = format!("inject={call}:signal=KILL:when={number}");
     let trace = format!("trace={call}");
-    let program = env!("CARGO_BIN_EXE_seq2seq");
     let killed = std::process::Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null"])
-        .args(["-e", &trace, "-e", &inject, program])
+        .args(["-e", &trace, "-e", &inject, env!("CARGO_BIN_EXE_seq2seq")])
         .args(args.split_whitespace())
         .current_dir(folder)
         .output()
@@ -241,10 +239,9 @@ fn a_process_killed_while_it_writes_costs_no_epoch_that_was_written() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_is_replaced_whole_or_not_at_all() {
-    let (folder, whole) = copied();
-    let folder = folder.path();
+    let (folder, whole) = &copied();
     let train = format!("{TRAIN} --out run --overwrite");
-    let before = crate::program::manifest(&whole);
+    let before = manifest(whole);
     let (mut replaced, mut left) = (0, 0);
     for call in ["fsync", "/^rename", "/^unlink"] {
         for number in 1.. {
@@ -252,17 +249,15 @@ fn a_run_is_replaced_whole_or_not_at_all() {
                 println!("skipped: no strace");
                 return;
             };
-            if crate::program::manifest(&whole) == before {
+            if manifest(whole) == before {
                 assert!(!ended);
                 succeed(folder, "translate abc --model run");
                 left += 1;
             } else {
-                let go_on = "train --resume --threads 1 --out run";
-                succeed(folder, &go_on);
-                let now = crate::program::manifest(&whole);
-                assert_eq!(now["history"].as_array().unwrap().len(), 2);
-                fs::remove_dir_all(&whole).unwrap();
-                crate::program::copy(&crate::program::trained().0, &whole);
+                succeed(folder, "train --resume --threads 1 --out run");
+                assert_eq!(list(&manifest(whole)["history"]).len(), 2);
+                fs::remove_dir_all(whole).unwrap();
+                copy(&trained().0, whole);
                 replaced += 1;
             }
             if ended {
@@ -276,50 +271,49 @@ fn a_run_is_replaced_whole_or_not_at_all() {
 
 #[test]
 fn settings_that_cannot_be_trained_leave_the_run_that_is_there() {
-    let (folder, whole) = copied();
-    let before = crate::program::manifest(&whole);
+    let (folder, whole) = &copied();
+    let before = manifest(whole);
     for size in ["hidden 100000000000", "layers 100000000000", "hidden 7"] {
         let args = format!("train copy --out run --overwrite --{size}");
-        fail(folder.path(), &args, "expected ");
+        fail(folder, &args, "expected ");
     }
-    assert_eq!(crate::program::manifest(&whole), before);
-    succeed(folder.path(), "translate abc --model run");
+    assert_eq!(manifest(whole), before);
+    succeed(folder, "translate abc --model run");
 }
 
 /// As where a disk is damaged, and also for a user who may write everywhere.
 #[test]
 fn a_file_where_a_folder_should_be_is_an_error_of_one_line() {
-    let (folder, whole) = copied();
+    let (folder, whole) = &copied();
     fs::remove_dir_all(whole.join("checkpoint")).unwrap();
     fs::write(whole.join("checkpoint"), "").unwrap();
     for args in [&*resume_args("3", ""), "translate abc --model run"] {
-        fail(folder.path(), args, "cannot read run/checkpoint/model-");
+        fail(folder, args, "cannot read run/checkpoint/model-");
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn an_output_that_is_full_leaves_no_folder() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = train_args("reverse", "1", "--out run");
-    let mut command = crate::program::command(folder.path(), &args);
+    let mut command = command(folder, &args);
     let full = fs::File::create("/dev/full").unwrap();
     let output = command.stdout(full).output().unwrap();
-    crate::program::bad(&args, output, "cannot write the standard output: ");
-    assert!(!folder.path().join("run").exists());
+    bad(&args, output, "cannot write the standard output: ");
+    assert!(!folder.join("run").exists());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_name_that_is_no_text_leaves_no_folder() {
     use std::os::unix::ffi::OsStrExt;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.tsv");
-    fs::write(folder.path().join(name), "a\tb\nc\td\n").unwrap();
+    fs::write(folder.join(name), "a\tb\nc\td\n").unwrap();
     let args = "train --out run --data";
-    let mut command = crate::program::command(folder.path(), args);
+    let mut command = command(folder, args);
     let output = command.arg(name).output().unwrap();
-    let message = "the name of a file of pairs: expected UTF-8";
-    crate::program::bad(args, output, message);
-    assert!(!folder.path().join("run").exists());
+    bad(args, output, "the name of a file of pairs: expected UTF-8");
+    assert!(!folder.join("run").exists());
 }

@@ -8,9 +8,12 @@ use attention_seq2seq::{
     AttentionKind, DataSource, Error, Example, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task,
     TrainConfig, Training, Vocab, Vocabs,
 };
-use attention_tests::parameters;
+use attention_tests::{assert_says, parameters};
 
-use crate::program::{Folder, device, ended, epochs, fail, files, manifest, resume_args, succeed};
+use crate::json::list;
+use crate::program::{
+    Folder, assert_starts, device, ended, epochs, fail, files, manifest, resume_args, succeed,
+};
 
 const EMBEDDING: usize = 4;
 
@@ -78,13 +81,11 @@ fn training(
 fn each_step_that_is_refused_is_named_and_training_goes_on() {
     let folder = &Folder::new();
     train(folder, 1, Some("q"));
-    let args = resume_args("3", "--threads 1");
-    let [stdout, stderr] = ended(folder, &args, 0);
+    let [stdout, stderr] = ended(folder, &resume_args("3", "--threads 1"), 0);
     assert_eq!(epochs(&stdout), ["3/3"]);
-    let count = stderr.lines().count();
-    assert!((1..32).contains(&count), "{stderr}");
+    assert!((1..32).contains(&stderr.lines().count()), "{stderr}");
     for line in stderr.lines() {
-        assert!(line.starts_with("note: refused step "), "{line}");
+        assert_starts(line, "note: refused step ");
         let end = " of 32 in epoch 3: the gradient of encoder.embedding.weight is not finite";
         assert!(line.ends_with(end), "{line}");
     }
@@ -114,7 +115,7 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
     // As in a run whose first epoch has that many steps.
     let now = manifest(&folder.join("run"));
     for part in ["checkpoints", "history"] {
-        assert!(now[part].as_array().unwrap().is_empty(), "{now}");
+        assert!(list(&now[part]).is_empty(), "{now}");
     }
     assert!(!files(folder).iter().any(|file| file.ends_with(".bpk")));
     let message = "its training was stopped before the first checkpoint";
@@ -166,20 +167,15 @@ fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
     assert_eq!(newest.unwrap(), Some(2));
     let is_left = |file: &String| file.contains("-3.bpk") || file.contains("-4.bpk");
     assert!(!files(folder).iter().any(is_left));
-    let args = "translate abc --model run";
-    let [_, stderr] = ended(folder, &args, 0);
-    let newest = "this is its newest checkpoint, of epoch 2";
-    assert!(stderr.contains(newest), "{stderr}");
-    let args = resume_args("3", "");
-    let [stdout, _] = ended(folder, &args, 0);
+    let [_, stderr] = ended(folder, "translate abc --model run", 0);
+    assert_says(&stderr, "this is its newest checkpoint, of epoch 2");
+    let [stdout, _] = ended(folder, &resume_args("3", ""), 0);
     assert_eq!(epochs(&stdout), ["3/3"]);
 }
 
 #[test]
 fn help_says_when_training_gives_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let help = succeed(folder.path(), "train --help");
+    let help = succeed(&Folder::new(), "train --help");
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    let sentence = "after ten in a row training ends with exit code 2";
-    assert!(help.contains(sentence), "{help}");
+    assert_says(&help, "after ten in a row training ends with exit code 2");
 }

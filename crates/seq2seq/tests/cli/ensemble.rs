@@ -1,22 +1,18 @@
 //! Several models that translate as one.
 
-use std::fs;
 use std::path::Path;
 
-use crate::program::{Folder, ended, fail, succeed, train_args};
+use attention_tests::assert_says;
 
-/// The log-probabilities of the tokens of an output.
-fn scores(folder: &Path, args: &str) -> Vec<f64> {
-    let stdout = succeed(folder, &format!("score {args}"));
-    let tokens = stdout.trim_end().split('\t').nth(3).unwrap();
-    tokens.split(' ').map(|it| it.parse().unwrap()).collect()
-}
+use crate::program::{
+    Folder, TRAIN_TRANSFORMER, assert_starts, ended, fail, scores, succeed, train_args,
+};
 
 /// Checks that two models score an output together by the mean of their probabilities.
 fn check_mean(folder: &Path, pair: &str, [a, b]: [&str; 2]) {
-    let [of_a, of_b] = [a, b].map(|model| scores(folder, &format!("{pair} --model {model}")));
-    let both = scores(folder, &format!("{pair} --model {a} --model {b}"));
-    for (at, score) in both.iter().enumerate() {
+    let scores = |models: &str| scores(&succeed(folder, &format!("score {pair} --model {models}")));
+    let [of_a, of_b] = [a, b].map(scores);
+    for (at, score) in scores(&format!("{a} --model {b}")).iter().enumerate() {
         let mean = (of_a[at].exp() + of_b[at].exp()) / 2.0;
         assert!((score.exp() - mean).abs() < 1e-12, "{pair:?}");
     }
@@ -27,20 +23,17 @@ fn several_models_translate_as_one() {
     let folder = &Folder::new();
     // The same pairs, so that the vocabularies are the same.
     succeed(folder, &train_args("reverse", "1", "--out a --seed 1"));
-    let args = "train reverse --model transformer --out b --seed 1 --train-pairs 64 --valid-pairs 10 \
-                --batch-size 32 --hidden 8 --epochs 1 --threads 1";
-    succeed(folder, &args);
+    succeed(folder, &format!("{TRAIN_TRANSFORMER} --out b --seed 1"));
     check_mean(folder, "abc cba", ["a", "b"]);
     let searched = succeed(folder, "translate abc --beam 3 --model a --model b");
     assert_eq!(searched.lines().count(), 1);
     let evaluation = succeed(folder, "eval --model a --model b");
-    let start = "10 sources: exact match ";
-    assert!(evaluation.starts_with(start), "{evaluation}");
+    assert_starts(&evaluation, "10 sources: exact match ");
     let message = "attention weights: expected those of one model, found an ensemble of 2";
     fail(folder, "attend abc --model a --model b", message);
     succeed(folder, &train_args("dates", "1", "--out c --seed 2"));
-    let others = "translate abc --model a --model c";
-    fail(folder, &others, " tokens of model 2: expected ");
+    let message = " tokens of model 2: expected ";
+    fail(folder, "translate abc --model a --model c", message);
 }
 
 #[test]
@@ -50,8 +43,7 @@ fn two_seeds_of_one_file_translate_as_one() {
     let letter = |at: usize| char::from(b'a' + (at & 3) as u8);
     let word = |at: usize| -> String { (0..4).map(|digit| letter(at >> digit)).collect() };
     let line = |at: usize| format!("{}\t{}\n", word(at), word(at * 5 % 64));
-    let lines: String = (0..64).map(line).collect();
-    fs::write(folder.join("pairs.tsv"), lines).unwrap();
+    folder.write_lines("pairs.tsv", 64, line);
     let train = |args: &str| {
         let sizes = "--hidden 4 --embedding 4 --epochs 1 --threads 1 --source-tokens chars";
         succeed(folder, &format!("train {sizes} {args}"));
@@ -62,8 +54,7 @@ fn two_seeds_of_one_file_translate_as_one() {
     }
     let tokens = |run: &str| {
         let run = attention_seq2seq::RunDir::new(folder.join(run));
-        let config = run.load_config().unwrap();
-        serde_json::to_string(&run.load_vocabs(&config.model).unwrap()).unwrap()
+        serde_json::to_string(&run.load_vocabs(&run.load_config().unwrap().model).unwrap()).unwrap()
     };
     let all = ["1", "2", "3"].map(tokens);
     let is_other = all[0] != all[1] || all[0] != all[2];
@@ -74,17 +65,14 @@ fn two_seeds_of_one_file_translate_as_one() {
     for data in ["", "--data pairs.tsv"] {
         let args = format!("eval --model 1 --model 2 --model 3 {data}");
         let [figures, notes] = ended(folder, &args, 0);
-        assert!(figures.contains(" sources: exact match "), "{figures}");
-        let has_learned = |it: i32| {
-            let note = format!("the model in {it} has learned from some of these pairs");
-            notes.contains(&note)
-        };
+        assert_says(&figures, " sources: exact match ");
+        let note = "has learned from some of these pairs";
+        let has_learned = |it: i32| notes.contains(&format!("the model in {it} {note}"));
         let expected = [false, data.is_empty(), data.is_empty()];
         assert_eq!([1, 2, 3].map(has_learned), expected);
     }
 
-    let others = "ab\tab\nba\te\nbb\tea\nbaa\tbe\n".repeat(9);
-    fs::write(folder.join("others.tsv"), others).unwrap();
+    folder.write("others.tsv", "ab\tab\nba\te\nbb\tea\nbaa\tbe\n".repeat(9));
     train("--data others.tsv --target-tokens chars --seed 4 --out 4");
     let message = "have the same tokens: train both with --valid), found ";
     fail(folder, "translate ab --model 1 --model 4", message);

@@ -1,27 +1,18 @@
 //! `seq2seq eval`: its lines, its JSON object, and the outputs that are far off.
 
-use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-use tempfile::TempDir;
+use serde_json::{Value, json};
 
-use crate::program::{self, Folder, fail, first_line, succeed, trained};
-
-/// Trains on these lines, validates on others, and keeps the model in `run`.
-fn train(folder: &Path, train: &str, valid: &str) {
-    fs::write(folder.join("train.tsv"), train).unwrap();
-    fs::write(folder.join("valid.tsv"), valid).unwrap();
-    let args = "train --data train.tsv --valid valid.tsv --out run --overwrite --hidden 8 --embedding 4 --epochs 1 \
-                --threads 1";
-    succeed(folder, args);
-}
+use crate::json::{line, list, number, string};
+use crate::program::{
+    self, Folder, assert_starts, fail, first_line, number_pairs, succeed, train_on, trained,
+};
 
 /// A folder with a run that has learned numbers, and validates on these pairs.
-fn trained_on_numbers(valid: &str) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
-    train(folder.path(), &lines, valid);
+fn trained_on_numbers(valid: &str) -> Folder {
+    let folder = Folder::new();
+    train_on(&folder, [&number_pairs(), valid], "");
     folder
 }
 
@@ -30,18 +21,16 @@ fn eval(folder: &Path, others: &str) -> String {
 }
 
 fn json(folder: &Path, others: &str) -> Value {
-    let stdout = eval(folder, &format!("--format json {others}"));
-    assert_eq!(stdout.lines().count(), 1, "{stdout}");
-    serde_json::from_str(&stdout).unwrap()
+    line(&eval(folder, &format!("--format json {others}")))
 }
 
 /// A share of 1 in percent, as the lines have it.
 fn percent(figure: &Value) -> String {
-    format!("{:.2}", 100.0 * figure.as_f64().unwrap())
+    format!("{:.2}", 100.0 * number(figure))
 }
 
 fn range(interval: &Value, factor: f64) -> String {
-    let bound = |at: usize| factor * interval[at].as_f64().unwrap();
+    let bound = |at: usize| factor * number(&interval[at]);
     assert!(bound(0) <= bound(1), "{interval}");
     format!("{:.2} to {:.2}", bound(0), bound(1))
 }
@@ -57,7 +46,7 @@ fn lines_and_object_have_the_same_figures() {
         percent(&object["sequence_error_rate"]),
         percent(&object["token_error_rate"]),
     );
-    assert!(lines.starts_with(&first), "{lines}");
+    assert_starts(&lines, &first);
     let intervals = &object["intervals"];
     let second = format!(
         "95 % confidence: sequence error rate {} %, token error rate {} %",
@@ -68,14 +57,14 @@ fn lines_and_object_have_the_same_figures() {
     assert_eq!(lines.lines().nth(1), Some(&second[..]), "{lines}");
     assert_eq!(lines.lines().count(), 2, "{lines}");
 
-    let number = |name: &str| object[name].as_f64().unwrap();
+    let number = |name: &str| number(&object[name]);
     assert_eq!(number("sources"), 10.0);
     let rate = number("edits") / number("reference_tokens");
     assert_eq!(number("token_error_rate"), rate);
     assert!(number("edits") > 0.0 && number("chrf") > 0.0 && number("d2l_bleu") < 1.0);
     let is_noted = first_line(&lines).contains("reached the limit");
     assert_eq!(number("cut_off") > 0.0, is_noted, "{lines}");
-    assert_eq!(object["errors"], serde_json::json!([]));
+    assert_eq!(object["errors"], json!([]));
     let expected = (&0.95.into(), &1000.into());
     assert_eq!((&intervals["confidence"], &intervals["samples"]), expected);
 }
@@ -84,27 +73,29 @@ fn lines_and_object_have_the_same_figures() {
 fn the_worst_outputs_are_aligned_to_their_references() {
     let run = trained().0.parent().unwrap();
     let object = json(run, "--errors 3");
-    let errors = object["errors"].as_array().unwrap();
+    let errors = list(&object["errors"]);
     assert_eq!(errors.len(), 3);
     let all = json(run, "--errors 100");
-    let all = all["errors"].as_array().unwrap();
-    let wrong = 10.0 * object["sequence_error_rate"].as_f64().unwrap();
-    assert_eq!((all.len() as f64, &all[..3]), (wrong.round(), &errors[..]));
+    let all = list(&all["errors"]);
+    let wrong: f64 = 10.0 * number(&object["sequence_error_rate"]);
+    assert_eq!((all.len() as f64, &all[..3]), (wrong.round(), errors));
     let edits: Vec<u64> = all.iter().map(|it| it["edits"].as_u64().unwrap()).collect();
     assert!(edits.is_sorted_by(|a, b| a >= b), "{edits:?}");
     assert_eq!(edits.iter().sum::<u64>(), object["edits"].as_u64().unwrap());
     let lines = eval(run, "--errors 3");
     let mut blocks = lines.split("\n\n").skip(1);
     for wrong in errors {
-        let source = wrong["source"].as_str().unwrap();
+        let source = string(&wrong["source"]);
         let target: String = source.chars().rev().collect();
         assert_eq!(wrong["reference"], target);
-        let steps = wrong["alignment"].as_array().unwrap();
+        let steps = list(&wrong["alignment"]);
         let side = |name: &str| -> String {
-            let tokens = steps.iter().filter_map(|step| step[name].as_str());
-            tokens.collect()
+            steps
+                .iter()
+                .filter_map(|step| step[name].as_str())
+                .collect()
         };
-        assert_eq!(side("output"), wrong["output"].as_str().unwrap());
+        assert_eq!(side("output"), string(&wrong["output"]));
         assert_eq!(side("reference"), target);
         let changes = steps.iter().filter(|step| step["edit"] != "match").count();
         assert_eq!(wrong["edits"], changes);
@@ -115,8 +106,7 @@ fn the_worst_outputs_are_aligned_to_their_references() {
         assert!(block[0].starts_with(&title), "{block:?}");
         let reference = block[2].strip_prefix("  reference ").unwrap();
         assert_eq!(reference.replace([' ', '*'], ""), target);
-        let letters = block[3].replace(' ', "");
-        assert_eq!(letters.len(), changes, "{block:?}");
+        assert_eq!(block[3].replace(' ', "").len(), changes, "{block:?}");
     }
     assert_eq!(blocks.next(), None);
 }
@@ -127,10 +117,10 @@ fn sentences_have_bleu_and_chrf() {
     let line = |at: usize| format!("the {} sees\tle {} voit .\n", at % 3, at % 3);
     let lines: String = (0..40).map(line).collect();
     let valid = "the 1 sees\tle 1 voit .\nthe 1 sees\tle 1 regarde .\nsees 2\tvoit 2\n";
-    train(folder, &lines, valid);
+    train_on(folder, [&lines, valid], "");
     let object = json(folder, "");
     let lines = eval(folder, "");
-    let number = |name: &str| object[name].as_f64().unwrap();
+    let number = |name: &str| number(&object[name]);
     let third = format!(
         "BLEU {:.2} ({}), chrF {:.2} ({})",
         number("bleu"),
@@ -143,12 +133,11 @@ fn sentences_have_bleu_and_chrf() {
 
 #[test]
 fn unknown_tokens_are_named_once_and_read_as_told() {
-    let folder = trained_on_numbers("10zy\t9\n0z11\t3\nzyz\t1\n01\t1\n");
-    let folder = folder.path();
+    let folder = &trained_on_numbers("10zy\t9\n0z11\t3\nzyz\t1\n01\t1\n");
     let second_last = |lines: &str| lines.lines().nth(2).map(str::to_string);
     let named = |how: &str| Some(format!("unknown source tokens, {how}: \"z\" \"y\""));
     let as_unk = eval(folder, "");
-    assert!(as_unk.starts_with("4 sources: "), "{as_unk}");
+    assert_starts(&as_unk, "4 sources: ");
     assert_eq!(second_last(&as_unk), named("read as <unk>"));
     assert_eq!(eval(folder, "--unknown unk"), as_unk);
 
@@ -157,26 +146,24 @@ fn unknown_tokens_are_named_once_and_read_as_told() {
     let targets = "unknown target tokens, which no output has (1 source can only be wrong): \"9\"";
     assert_eq!(skipped.lines().nth(3), Some(targets));
     let object = json(folder, "--unknown skip --errors 9");
-    assert_eq!(object["unknown"], serde_json::json!(["z", "y"]));
-    assert_eq!(object["unknown_targets"], serde_json::json!(["9"]));
+    assert_eq!(object["unknown"], json!(["z", "y"]));
+    assert_eq!(object["unknown_targets"], json!(["9"]));
     assert_eq!(object["out_of_reach"], 1);
     // Nothing is left of one source: its output is empty. A target that cannot be written is wrong.
-    let errors = object["errors"].as_array().unwrap();
+    let errors = list(&object["errors"]);
     let of = |source: &str| errors.iter().find(|wrong| wrong["source"] == source);
     assert_eq!(of("zyz").unwrap()["output"], "");
     assert!(of("10zy").is_some(), "{object}");
 
-    let args = "eval --model run --unknown error";
-    fail(folder, &args, "unknown token \"z\" at position 3; ");
+    let message = "unknown token \"z\" at position 3; ";
+    fail(folder, "eval --model run --unknown error", message);
 }
 
 #[test]
 fn a_text_is_translated_without_its_unknown_tokens() {
-    let folder = trained_on_numbers("01\t1\n");
-    let folder = folder.path();
+    let folder = &trained_on_numbers("01\t1\n");
     let both = |args: &str| {
-        let args = format!("translate --model run --unknown {args}");
-        let output = program::run(folder, &args);
+        let output = program::run(folder, &format!("translate --model run --unknown {args}"));
         assert!(output.status.success());
         let notes = program::faults(&output.stderr);
         (program::text(&output.stdout), notes)
@@ -192,25 +179,23 @@ fn a_text_is_translated_without_its_unknown_tokens() {
     assert_eq!(read.lines().count(), 2);
     let expected = ["z", "y"].map(|token| note(token, "read as <unk>"));
     assert_eq!(notes, expected.concat());
-    let args = "translate 1z0 --model run";
-    fail(folder, &args, "unknown token \"z\" at position 2; ");
+    let message = "unknown token \"z\" at position 2; ";
+    fail(folder, "translate 1z0 --model run", message);
 }
 
 #[test]
 fn alignments_count_the_tokens_that_are_left_out() {
-    let folder = trained_on_numbers("01\t1\n");
-    let folder = folder.path();
+    let folder = &trained_on_numbers("01\t1\n");
     let aligned = |args: &str| -> Value {
         let args = format!("translate --model run --format jsonl --alignments {args}");
         let output = program::run(folder, &args);
         assert!(output.status.success());
-        let object: Value = serde_json::from_slice(&output.stdout).unwrap();
-        object["outputs"][0]["alignment"].clone()
+        line(&program::text(&output.stdout))["outputs"][0]["alignment"].clone()
     };
     // The places of the known tokens in the text.
     let (text, places) = ("zz1y01", [2, 4, 5]);
     let plain = aligned("pharaoh 101");
-    let links = plain.as_str().unwrap().split(' ').map(|link| {
+    let links = string(&plain).split(' ').map(|link| {
         let (source, target) = link.split_once('-').unwrap();
         format!("{}-{target}", places[source.parse::<usize>().unwrap()])
     });
@@ -221,22 +206,19 @@ fn alignments_count_the_tokens_that_are_left_out() {
 
     let plain = aligned("json 101");
     let skipped = aligned(&format!("json {text} --unknown skip"));
-    let read = serde_json::json!(["z", "z", "1", "y", "0", "1"]);
-    assert_eq!(skipped["source"], read);
+    assert_eq!(skipped["source"], json!(["z", "z", "1", "y", "0", "1"]));
     assert_eq!(skipped["target"], plain["target"]);
-    let rows = |of: &Value| of["weights"].as_array().unwrap().clone();
-    for (row, plain) in rows(&skipped).iter().zip(rows(&plain)) {
-        let row = row.as_array().unwrap();
-        let kept: Vec<Value> = places.iter().map(|&at| row[at].clone()).collect();
-        assert_eq!(Value::from(kept), plain);
-        assert_eq!([&row[0], &row[1], &row[3]], [&Value::from(0.0); 3]);
+    let rows = list(&skipped["weights"]).iter().map(crate::json::numbers);
+    for (row, plain) in rows.zip(list(&plain["weights"])) {
+        assert_eq!(json!(places.map(|at| row[at])), *plain);
+        assert_eq!([row[0], row[1], row[3]], [0.0; 3]);
     }
     // A report names the places of the tokens that were read.
-    fs::write(folder.join("others.tsv"), "zz1y01\t5\n").unwrap();
+    folder.write("others.tsv", "zz1y01\t5\n");
     eval(folder, "--data others.tsv --unknown skip --report x.html");
     let data = crate::page::data_of(&folder.join("x.html"));
     let explanation = &data["items"][0]["explanations"][0];
     assert_eq!(explanation["source"], text);
-    assert_eq!(explanation["tokens"], serde_json::json!(["1", "0", "1"]));
-    assert_eq!(explanation["positions"], serde_json::json!(places));
+    assert_eq!(explanation["tokens"], json!(["1", "0", "1"]));
+    assert_eq!(explanation["positions"], json!(places));
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use attention_seq2seq::Translator;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::program::{self, fail, manifest, succeed, trained};
+use attention_tests::assert_says;
+
+use crate::program::{self, Folder, fail, manifest, succeed, trained};
 
 /// The header of a file of safetensors.
 fn header(file: &Path) -> Value {
@@ -18,11 +19,10 @@ fn header(file: &Path) -> Value {
 }
 
 /// A folder in which the model of [`trained`] was exported, and what the program said.
-fn exported(others: &[&str]) -> (TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
+fn exported(others: &[&str]) -> (Folder, String) {
+    let folder = Folder::new();
     let run = trained().0.to_str().unwrap();
-    let args = [&["export", "--model", run], others].concat();
-    let stdout = succeed(folder.path(), &args);
+    let stdout = succeed(&folder, &[&["export", "--model", run], others].concat());
     (folder, stdout)
 }
 
@@ -30,7 +30,7 @@ fn exported(others: &[&str]) -> (TempDir, String) {
 fn one_file_has_parameters_settings_and_vocabularies() {
     let (folder, stdout) = exported(&[]);
     assert_eq!(stdout, "saved model.safetensors\n");
-    let header = header(&folder.path().join("model.safetensors"));
+    let header = header(&folder.join("model.safetensors"));
     let metadata = header["__metadata__"][Translator::METADATA_KEY].as_str();
     let metadata: Value = serde_json::from_str(metadata.unwrap()).unwrap();
     let run = manifest(&trained().0);
@@ -52,17 +52,16 @@ fn one_file_has_parameters_settings_and_vocabularies() {
 fn a_longer_limit_goes_along() {
     let (folder, stdout) = exported(&["--output", "x", "--max-length", "77"]);
     assert_eq!(stdout, "saved x\n");
-    let metadata = header(&folder.path().join("x"))["__metadata__"].to_string();
-    assert!(metadata.contains(r#"\"max_len\":77,"#), "{metadata}");
+    let metadata = header(&folder.join("x"))["__metadata__"].to_string();
+    assert_says(&metadata, r#"\"max_len\":77,"#);
 }
 
 #[test]
 fn what_cannot_be_exported_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let message = "no trained model is there";
-    fail(folder.path(), "export --model none", message);
+    let folder = &Folder::new();
+    fail(folder, "export --model none", "no trained model is there");
     let run = trained().0.to_str().unwrap();
     let args = ["export", "--model", run, "--output", "none/x"];
-    fail(folder.path(), &args, "cannot write none/x");
-    assert!(program::files(folder.path()).is_empty());
+    fail(folder, &args, "cannot write none/x");
+    assert!(program::files(folder).is_empty());
 }

@@ -5,7 +5,7 @@ use std::fs;
 use attention_seq2seq::device::{KNOWN, compiled_in_devices};
 
 use crate::program::{
-    self, Folder, bad, fail, files, rows, run_with_usage_error, succeed, text, train_args, trained,
+    self, Folder, bad, fail, files, misuse, rows, succeed, text, train_args, trained,
     translate_lines,
 };
 
@@ -18,30 +18,29 @@ fn left_out_device() -> &'static str {
 
 #[test]
 fn usage_errors_have_the_same_exit_code() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let all = "|tarin|train reverse --hidden many|train reverse --hidden -1|train reverse --seed -1|\
                translate abc --threads -1|train reverse --attention none|train reverse --data x.tsv|\
                train --valid x.tsv|train --data x.tsv --columns 1,1|train --data x.tsv --source-tokens words|attend";
     for args in all.split('|') {
-        let stderr = run_with_usage_error(folder.path(), args);
+        let stderr = misuse(args, []);
         assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
         let has_tip = stderr.contains("tip:") && args.ends_with(" -1");
         assert!(!has_tip, "{args:?}: {stderr}");
     }
-    assert!(succeed(folder.path(), "--help").contains("Usage"));
-    assert!(succeed(folder.path(), "train --help").contains("--resume"));
-    assert!(succeed(folder.path(), "--version").starts_with("seq2seq "));
+    assert!(succeed(folder, "--help").contains("Usage"));
+    assert!(succeed(folder, "train --help").contains("--resume"));
+    assert!(succeed(folder, "--version").starts_with("seq2seq "));
 }
 
 #[test]
 fn bad_settings_of_training_leave_nothing_behind() {
     let folder = &Folder::new();
-    fs::write(folder.join("bad.tsv"), "a\tb\nab\nc\td\n").unwrap();
-    fs::write(folder.join("empty.tsv"), "\n\n").unwrap();
-    fs::write(folder.join("one.tsv"), "a\tb\na\tc\n").unwrap();
-    let long = format!("a\tb\n{}\tc\n", "x".repeat(1001));
-    fs::write(folder.join("long.tsv"), long).unwrap();
-    fs::write(folder.join("control.tsv"), "a\tb\0c\n").unwrap();
+    folder.write("bad.tsv", "a\tb\nab\nc\td\n");
+    folder.write("empty.tsv", "\n\n");
+    folder.write("one.tsv", "a\tb\na\tc\n");
+    folder.write("long.tsv", format!("a\tb\n{}\tc\n", "x".repeat(1001)));
+    folder.write("control.tsv", "a\tb\0c\n");
     let before = files(folder);
     let table = r#"
 revers | unknown task "revers"; expected one of: dates, reverse, copy
@@ -94,13 +93,10 @@ reverse --valid-pairs 1000000000000 | the memory of the pairs: expected at most 
         fail(folder, &args, "cannot create bad.tsv");
     }
     fs::create_dir_all(folder.join("mine/checkpoint")).unwrap();
-    fs::write(folder.join("mine/checkpoint/data"), "").unwrap();
-    fail(
-        folder,
-        &train_args("reverse", "1", "--out mine"),
-        "the folder mine: expected a folder with room for a run (name another with --out), \
-         found something else's \"checkpoint\" in it",
-    );
+    folder.write("mine/checkpoint/data", "");
+    let message = "the folder mine: expected a folder with room for a run (name another with --out), found something \
+                   else's \"checkpoint\" in it";
+    fail(folder, &train_args("reverse", "1", "--out mine"), message);
     assert_eq!(files(&folder.join("mine")), ["checkpoint/data"]);
     fs::remove_dir_all(folder.join("mine")).unwrap();
     let error = "cannot use the model run: no trained model is there; train one first, or name another folder";
@@ -111,9 +107,9 @@ reverse --valid-pairs 1000000000000 | the memory of the pairs: expected at most 
 #[test]
 fn bad_inputs_of_a_model_are_errors_of_one_line() {
     let (run, _) = trained();
-    let folder = tempfile::tempdir().unwrap();
-    let missing = folder.path().join("missing/x.png");
-    let unknown = folder.path().join("x.bmp");
+    let folder = &Folder::new();
+    let missing = folder.join("missing/x.png");
+    let unknown = folder.join("x.bmp");
     let (missing, unknown) = (missing.to_str().unwrap(), unknown.to_str().unwrap());
     let table = r#"
 translate abC | unknown token "C" at position 3; did you mean "c"?
@@ -144,9 +140,9 @@ eval --data x.tsv | --data: expected a model that was trained on a file
         fail(run, &format!("{args} --model none"), &of_none);
         // So is the default model.
         let of_default = "cannot use the model runs/dates: no trained model is there";
-        fail(folder.path(), args, of_default);
+        fail(folder, args, of_default);
     }
-    assert!(files(folder.path()).is_empty());
+    assert!(files(folder).is_empty());
 
     // Lines that cannot be translated stop nothing, and have an empty one as their output.
     let good = translate_lines(run, b"abc\n\n\n\nabc\n");

@@ -7,12 +7,11 @@ use serde_json::Value;
 
 use attention_tests::assert_says;
 
-use crate::program::{self, copied, edit, fail, manifest, succeed, trained};
+use crate::json::{line, list, number};
+use crate::program::{self, Folder, copied, edit, fail, manifest, succeed, trained};
 
 fn json(run: &Path) -> Value {
-    let stdout = succeed(run, "info . --format json");
-    assert_eq!(stdout.lines().count(), 1);
-    serde_json::from_str(&stdout).unwrap()
+    line(&succeed(run, "info . --format json"))
 }
 
 #[test]
@@ -24,14 +23,14 @@ fn json_has_settings_sizes_and_history() {
     }
     assert_eq!(info["checkpoints"], serde_json::json!([1, 2]));
     assert_eq!(info["is_chosen"], true);
-    let losses = [0, 1].map(|at| manifest["history"][at]["valid"]["loss"].as_f64().unwrap());
+    let losses = [0, 1].map(|at| number(&manifest["history"][at]["valid"]["loss"]));
     let lowest = if losses[1] < losses[0] { 2 } else { 1 };
     assert_eq!(info["best"], lowest);
     for side in ["source", "target"] {
         let vocab = &info[format!("{side}_vocab")];
-        let tokens = manifest["vocabs"][side].as_array().unwrap();
+        let tokens = list(&manifest["vocabs"][side]);
         assert_eq!(vocab["size"], tokens.len());
-        assert_eq!(vocab["first"].as_array().unwrap(), &tokens[4..16]);
+        assert_eq!(list(&vocab["first"]), &tokens[4..16]);
     }
     let files = program::files(run).into_iter();
     let sizes = files.map(|file| fs::metadata(run.join(file)).unwrap().len());
@@ -59,7 +58,7 @@ fn text_has_a_line_for_each_fact() {
     }
     let checksum = manifest(run)["settings"]["data_checksum"].as_u64().unwrap();
     let data = format!("data         task reverse, CRC-32 {checksum:08x}\n");
-    assert!(stdout.contains(&data), "{stdout}");
+    assert_says(&stdout, &data);
     assert_says(&stdout, ", chosen for its validation loss\n");
     assert_eq!(stdout.matches("  lowest validation loss\n").count(), 1);
     assert!(stdout.lines().all(|line| line.len() <= 100), "{stdout}");
@@ -73,12 +72,11 @@ fn a_training_that_has_not_ended_is_told() {
     assert_eq!(json(&run)["is_chosen"], false);
     let stdout = succeed(&run, "info .");
     let expected = "model        epoch 2, the newest: the training has not ended\n";
-    assert!(stdout.contains(expected), "{stdout}");
+    assert_says(&stdout, expected);
 }
 
 #[test]
 fn a_folder_without_a_run_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
     let message = "the model runs/dates: no trained model";
-    fail(folder.path(), &["info"], message);
+    fail(&Folder::new(), "info", message);
 }

@@ -1,23 +1,20 @@
 //! Inputs: the white space in them, byte order marks, and streams that can be read once.
 
-use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::program::{self, Folder, fail, succeed, text, trained, translate_lines};
+use attention_tests::assert_says;
+
+use crate::program::{self, Folder, fail, succeed, text, train_on, trained, translate_lines};
 
 #[test]
 fn the_space_alone_separates_tokens() {
     let folder = &Folder::new();
     // Four source tokens and three target tokens, beside the special ones.
     let lines = "10\u{a0}000 km\t1\u{a0}\r\n5\u{3000}\u{2009}m  km\t2\r\n\u{a0}\t1\r\n";
-    fs::write(folder.join("pairs.tsv"), lines).unwrap();
-    fs::write(folder.join("valid.tsv"), "km\t1\n").unwrap();
-    let args = "train --data pairs.tsv --valid valid.tsv --source-tokens spaces --target-tokens chars --out run";
-    let args = format!("{args} --hidden 4 --embedding 4 --epochs 1 --threads 1");
-    let stdout = succeed(folder, &args);
-    let tokens = "; 8 source and 7 target tokens;";
-    assert!(stdout.contains(tokens), "{stdout}");
+    let args = "--source-tokens spaces --target-tokens chars";
+    let stdout = train_on(folder, [lines, "km\t1\n"], args);
+    assert_says(&stdout, "; 8 source and 7 target tokens;");
     for text in [" 10\u{a0}000 km\t", "\u{a0}"] {
         succeed(folder, &["translate", text, "--model", "run"]);
     }
@@ -40,7 +37,7 @@ fn a_byte_order_mark_is_taken_from_the_beginning_alone() {
 
 #[test]
 fn errors_name_the_standard_input() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = "train --data - --out run";
     #[rustfmt::skip]
     let cases = [
@@ -48,7 +45,7 @@ fn errors_name_the_standard_input() {
         ("a\tb\nc\n", ":2: expected a target in column 2, found 1 column"),
     ];
     for (pairs, message) in cases {
-        let output = program::run_with_input(folder.path(), args, pairs.as_bytes());
+        let output = program::run_with_input(folder, args, pairs.as_bytes());
         program::bad(args, output, &format!("the standard input{message}"));
     }
 }
@@ -56,8 +53,8 @@ fn errors_name_the_standard_input() {
 #[test]
 fn one_file_to_learn_from_and_to_validate_on_is_noted() {
     let folder = &Folder::new();
-    fs::write(folder.join("words.tsv"), "a b\tx\nc d\ty\n").unwrap();
-    fs::write(folder.join("valid.tsv"), "b a\tx\n").unwrap();
+    folder.write("words.tsv", "a b\tx\nc d\ty\n");
+    folder.write("valid.tsv", "b a\tx\n");
     let sizes = "--hidden 4 --embedding 4 --epochs 1 --threads 1";
     let train = |data: &str, valid: &str| {
         let args = format!("train --data {data} --valid {valid} --out run --overwrite {sizes}");
@@ -99,9 +96,6 @@ fn one_stream_is_not_read_twice() {
         refused("made", "./made", "a stream");
     }
     // One that is not there is an error of its own.
-    fail(
-        folder,
-        "train --data none --valid none",
-        "cannot read none: ",
-    );
+    let args = "train --data none --valid none";
+    fail(folder, args, "cannot read none: ");
 }

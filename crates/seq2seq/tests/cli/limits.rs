@@ -56,26 +56,26 @@ fn start(folder: &Path) -> u64 {
 
 #[test]
 fn a_model_beyond_a_limit_is_refused_before_it_is_made() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     for limit in HALF {
         // With more threads, on a machine of many cores, their stacks would not fit.
         let args = "train reverse --hidden 6000 --threads 1 --out run";
-        let output = limited(folder.path(), limit, args);
+        let output = limited(folder, limit, args);
         let stderr = text(&output.stderr);
         let message = "the memory of the model in training: expected at most the 0.5 GiB of memory that are free, \
                        found 4.6 GiB";
         bad(&args, output, message);
-        assert!(!folder.path().join("run").exists(), "{stderr}");
+        assert!(!folder.join("run").exists(), "{stderr}");
     }
 }
 
 #[test]
 fn a_model_that_a_limit_does_not_let_in_is_refused_before_it_is_read() {
-    let (folder, whole) = copied();
-    crate::program::edit(&whole, "\"hidden_size\": 8", "\"hidden_size\": 9000");
+    let (folder, whole) = &copied();
+    crate::program::edit(whole, "\"hidden_size\": 8", "\"hidden_size\": 9000");
     for command in ["translate abc", "eval", "attend abc"] {
         let args = format!("{command} --model run --threads 1");
-        let output = limited(folder.path(), HALF[0], &args);
+        let output = limited(folder, HALF[0], &args);
         let message = "the memory of the model: expected at most the 0.5 GiB";
         bad(&args, output, message);
     }
@@ -83,19 +83,19 @@ fn a_model_that_a_limit_does_not_let_in_is_refused_before_it_is_read() {
 
 #[test]
 fn threads_that_may_not_be_started_are_an_error() {
-    let (folder, _) = copied();
+    let (folder, _) = &copied();
     // Their stacks take 2 GiB.
     for args in [
         "train reverse --threads 1024 --out other",
         "translate abc --model run --threads 1024",
         "eval --model run --threads 1024",
     ] {
-        let output = limited(folder.path(), "-v 1000000", args);
+        let output = limited(folder, "-v 1000000", args);
         let message =
             "--threads: expected a number that the limits of this process allow to start, found ";
         bad(args, output, message);
     }
-    assert!(!folder.path().join("other").exists());
+    assert!(!folder.join("other").exists());
 }
 
 /// Under each of 16 limits, from one where the program can only just start: training, use of what it left and, without
@@ -111,13 +111,12 @@ fn memory_that_ends_anywhere_costs_no_epoch_that_was_written() {
     for step in 0..16 {
         fs::remove_dir_all(folder.join("run")).unwrap_or_default();
         let limit = format!("-v {}", start + 256 * step * step);
-        let commands = [
+        for args in [
             &train[..],
             "translate abc --model run",
             "eval --model run --threads 1",
             "attend abc --model run --threads 1",
-        ];
-        for args in commands {
+        ] {
             let output = limited(folder, &limit, args);
             let aborted = has_aborted(&format!("{limit}, {args}"), &output);
             failed += usize::from(args == train && aborted);
@@ -135,24 +134,23 @@ fn memory_that_ends_anywhere_costs_no_epoch_that_was_written() {
 
 #[test]
 fn the_last_whole_epoch_is_what_a_failed_allocation_leaves() {
-    let (folder, whole) = copied();
-    let before = manifest(&whole);
-    let start = start(folder.path());
+    let (folder, whole) = &copied();
+    let before = manifest(whole);
+    let start = start(folder);
     let go_on = resume_args("3", "--threads 1");
     // Until the limit lets it end: whichever allocation fails before, all of the run is there.
     let mut failed = 0;
     for step in 1.. {
         let limit = format!("-v {}", start + 1024 * step);
-        let output = limited(folder.path(), &limit, &go_on);
+        let output = limited(folder, &limit, &go_on);
         has_aborted(&limit, &output);
-        let now = manifest(&whole);
-        if now["checkpoints"] != before["checkpoints"] {
+        if manifest(whole)["checkpoints"] != before["checkpoints"] {
             break;
         }
         assert!(!output.status.success(), "{limit}");
         failed += 1;
-        ended(folder.path(), "translate abc --model run", 0);
+        ended(folder, "translate abc --model run", 0);
     }
     assert!(failed > 0, "it never failed");
-    succeed(folder.path(), &go_on);
+    succeed(folder, &go_on);
 }

@@ -4,18 +4,18 @@
 use std::fs;
 use std::path::Path;
 
-use attention_seq2seq::RunDir;
-
-use crate::program::{Folder, bad, ended, files, manifest, resume_args, succeed, train_args};
+use crate::json::list;
+use crate::program::{
+    Folder, bad, ended, files, manifest, newest, resume_args, succeed, train_args,
+};
 use crate::signals::{ENDLESS, ENDLESSLY, Running};
 
 const LOST: &str = "the lock run/lock: expected the file that this training locked";
 
 /// A training of many epochs in `run`, after the second.
 fn training(folder: &Path, args: &str) -> Running {
-    let run = RunDir::new(folder.join("run"));
     let mut running = Running::start(folder, args);
-    running.wait_until(|| run.checkpoints().unwrap().last() >= Some(&2));
+    running.wait_until(|| newest(&folder.join("run")) >= Some(2));
     running
 }
 
@@ -25,13 +25,11 @@ fn a_second_training_is_let_in_by_no_removed_lock_beside_the_first() {
     let args = train_args("reverse", ENDLESS, ENDLESSLY);
     let first = training(folder, &args);
     fs::remove_file(folder.join("run/lock")).unwrap();
-    let second = train_args("copy", "2", "--out run --overwrite");
-    succeed(folder, &second);
-    let output = first.end();
-    bad(&args, output, LOST);
+    succeed(folder, &train_args("copy", "2", "--out run --overwrite"));
+    bad(&args, first.end(), LOST);
     // The run is the second's, and whole.
     let run = manifest(&folder.join("run"));
-    assert_eq!(run["history"].as_array().unwrap().len(), 2);
+    assert_eq!(list(&run["history"]).len(), 2);
     assert_eq!(run["settings"]["data"]["task"]["task"], "copy");
     succeed(folder, "eval --model run");
     succeed(folder, &resume_args("3", ""));
@@ -46,7 +44,7 @@ fn nothing_is_written_where_the_folder_was_moved_or_replaced() {
         fs::rename(folder.join("run"), folder.join("moved")).unwrap();
         if replaced {
             fs::create_dir_all(folder.join("run/checkpoint")).unwrap();
-            fs::write(folder.join("run/lock"), "").unwrap();
+            folder.write("run/lock", "");
         }
         // Between the two calls above there is none, in whichever write the training is.
         bad(&args, running.end(), LOST);

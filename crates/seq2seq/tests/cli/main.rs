@@ -16,6 +16,7 @@ mod faults;
 mod formats;
 mod info;
 mod inputs;
+mod json;
 mod limits;
 mod lock;
 mod log;

@@ -6,12 +6,10 @@ use attention_seq2seq::{
     DataSource, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task, TrainConfig, Training, Vocab,
     Vocabs,
 };
-use attention_tests::parameters;
-use tempfile::TempDir;
+use attention_tests::{assert_says, parameters};
 
 use crate::program::{
-    self, Folder, device, ended, fail, first_line, run_with_usage_error, succeed, text,
-    translate_lines,
+    self, Folder, device, ended, fail, first_line, misuse, succeed, text, train, translate_lines,
 };
 
 /// The most tokens of an output.
@@ -21,8 +19,8 @@ const MAX_LEN: usize = 14;
 const ORDINARY: u32 = Vocab::SPECIAL_TOKENS as u32;
 
 /// A run on the task `reverse`, whose model finds these tokens the most likely, whatever the source.
-fn run_that_predicts(tokens: &[u32]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+fn run_that_predicts(tokens: &[u32]) -> Folder {
+    let folder = Folder::new();
     let data = DataSource::Task {
         task: Task::Reverse,
         train: 64,
@@ -42,7 +40,7 @@ fn run_that_predicts(tokens: &[u32]) -> TempDir {
         max_len: MAX_LEN,
         ..RunConfig::new(model, data, &pairs.train)
     };
-    let run = RunDir::new(folder.path());
+    let run = RunDir::new(&*folder);
     run.create(&config, &vocabs).unwrap();
     let model = parameters::changed(config.init_model(&device()), |path, mut value| {
         if path == "decoder.output.bias" {
@@ -75,16 +73,14 @@ fn both(folder: &Path, args: &str) -> [String; 2] {
 
 #[test]
 fn an_output_that_reaches_the_limit_is_noted() {
-    let folder = run_that_predicts(&[ORDINARY]);
-    let folder = folder.path();
+    let folder = &run_that_predicts(&[ORDINARY]);
     let note = |output: &str, limit: &str| {
         format!("note: {output} reached the limit of {limit}; --max-length N raises it\n")
     };
     let [stdout, stderr] = both(folder, "translate abc zyx");
     assert!(stdout.lines().all(|line| line.len() == MAX_LEN), "{stdout}");
     assert_eq!(stdout.lines().count(), 2);
-    let notes = ["the output of text 1", "the output of text 2"];
-    let notes = notes.map(|output| note(output, "14 tokens"));
+    let notes = [1, 2].map(|at| note(&format!("the output of text {at}"), "14 tokens"));
     assert_eq!(stderr, notes.concat());
 
     // An output of a line without tokens is empty, and whole.
@@ -112,8 +108,7 @@ fn an_output_that_reaches_the_limit_is_noted() {
 
 #[test]
 fn a_stream_of_outputs_that_reach_the_limit_has_few_notes() {
-    let folder = run_that_predicts(&[ORDINARY]);
-    let folder = folder.path();
+    let folder = &run_that_predicts(&[ORDINARY]);
     let limit = "reached the limit of 14 tokens; --max-length N raises it\n";
     let notes = |lines: usize| {
         let output = translate_lines(folder, "abc\n".repeat(lines).as_bytes());
@@ -139,8 +134,7 @@ fn a_stream_of_outputs_that_reach_the_limit_has_few_notes() {
 
 #[test]
 fn a_heatmap_in_the_terminal_is_cut_off_and_its_picture_is_whole() {
-    let folder = run_that_predicts(&[ORDINARY]);
-    let folder = folder.path();
+    let folder = &run_that_predicts(&[ORDINARY]);
     let source = "abc".repeat(30);
     let attend = format!("attend {source} --max-length");
     let [stdout, _] = both(folder, &format!("{attend} 100"));
@@ -162,23 +156,18 @@ fn a_heatmap_in_the_terminal_is_cut_off_and_its_picture_is_whole() {
     let [stdout, _] = both(folder, &format!("{attend} 1200"));
     let left_out = "(left out: 1120 of 1200 output tokens and 10 of 90 source tokens; \
                     the whole is too large for a picture)\n";
-    assert!(stdout.contains(left_out), "{stdout}");
+    assert_says(&stdout, left_out);
 }
 
 #[test]
 fn the_end_of_a_training_shows_the_beginning_of_long_texts() {
     let folder = &Folder::new();
-    let word = |index: usize| format!("w{} ", index % 7);
-    let source: String = (0..90).map(word).collect();
-    let pair = |index: usize| format!("{source}{index}\tx\n");
-    let pairs: String = (0..20).map(pair).collect();
-    std::fs::write(folder.join("long.tsv"), pairs).unwrap();
-    let args = "train --data long.tsv --out run --epochs 1 --hidden 4 --embedding 4 --threads 1";
-    let stdout = succeed(folder, &args);
-    let picture = Path::new("run").join("attention.svg");
+    let source: String = (0..90).map(|at| format!("w{} ", at % 7)).collect();
+    folder.write_lines("long.tsv", 20, |at| format!("{source}{at}\tx\n"));
+    let stdout = train(folder, "--data long.tsv");
+    let picture = Path::new("run").join("attention.svg").display().to_string();
     let left_out = "(left out: 11 of 91 source tokens; the whole is in";
-    let left_out = format!("{left_out} {})\n", picture.display());
-    assert!(stdout.contains(&left_out), "{stdout}");
+    assert_says(&stdout, &format!("{left_out} {picture})\n"));
     let shown = stdout.lines().filter(|line| line.contains(" -> "));
     assert!(shown.clone().count() > 0, "{stdout}");
     for line in shown {
@@ -189,14 +178,13 @@ fn the_end_of_a_training_shows_the_beginning_of_long_texts() {
 
 #[test]
 fn an_output_that_ends_is_not_noted() {
-    let folder = run_that_predicts(&[Vocab::EOS]);
+    let folder = &run_that_predicts(&[Vocab::EOS]);
     // It ends at once, however many tokens it might have.
     for limit in ["1", "10000"] {
-        let longer =
-            |command: &str| both(folder.path(), &format!("{command} --max-length {limit}"));
+        let longer = |command: &str| both(folder, &format!("{command} --max-length {limit}"));
         assert_eq!(longer("translate abc"), ["\n", ""]);
         let [stdout, stderr] = longer("attend abc");
-        assert!(stdout.contains("<eos>"), "{stdout}");
+        assert_says(&stdout, "<eos>");
         assert_eq!(stderr, "");
         let [stdout, _] = longer("eval");
         let first = first_line(&stdout);
@@ -216,18 +204,15 @@ fn a_limit_that_is_out_of_range_is_refused() {
             fail(run, &args, &format!("the length of outputs: {message}"));
         }
     }
-    let folder = tempfile::tempdir().unwrap();
     for limit in ["-1", "many", "1.5"] {
         let args = format!("translate abc --max-length {limit}");
-        let stderr = run_with_usage_error(folder.path(), &args);
-        assert!(stderr.contains("--max-length"), "{stderr}");
+        misuse(&args, "--max-length");
     }
 }
 
 #[test]
 fn an_output_has_no_special_tokens() {
-    let folder = run_that_predicts(&[Vocab::PAD, Vocab::BOS, Vocab::UNK]);
-    let folder = folder.path();
+    let folder = &run_that_predicts(&[Vocab::PAD, Vocab::BOS, Vocab::UNK]);
     for args in ["translate abc", "attend abc"] {
         let [stdout, _] = both(folder, args);
         let is_special = ["<pad>", "<bos>", "<unk>"].map(|token| stdout.contains(token));
@@ -237,20 +222,17 @@ fn an_output_has_no_special_tokens() {
 
 #[test]
 fn the_end_of_a_training_tells_of_outputs_that_were_cut_off() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let sizes = "--train-pairs 40 --valid-pairs 10 --batch-size 40 --hidden 4 --embedding 4 --threads 1 --epochs 1";
     // With the second seed the model finds the unknown token likely.
     for seed in ["4", "20"] {
         let args = format!("train reverse --out run --overwrite --seed {seed} {sizes}");
-        let stdout = succeed(folder.path(), &args);
-        let is_special = ["<unk>", "<pad>"]
-            .iter()
-            .any(|token| stdout.contains(token));
-        assert!(!is_special, "{stdout}");
-        let evaluation = succeed(folder.path(), "eval --model run");
-        let first = first_line(&evaluation);
-        assert!(stdout.contains(first), "{first} is not in {stdout}");
-        assert!(first.contains(" reached the limit of "), "{first}");
+        let stdout = succeed(folder, &args);
+        let is_special = ["<unk>", "<pad>"].map(|token| stdout.contains(token));
+        assert_eq!(is_special, [false; 2], "{stdout}");
+        let evaluation = succeed(folder, "eval --model run");
+        assert_says(&stdout, first_line(&evaluation));
+        assert_says(first_line(&evaluation), " reached the limit of ");
         let shown = stdout.lines().filter(|line| line.contains(" -> "));
         let cut_off = shown.filter(|line| line.ends_with(" (cut off)")).count();
         assert!(cut_off > 0, "{stdout}");

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use attention_seq2seq::device::compiled_in_devices;
 use attention_seq2seq::{RunDir, open_device};
+use attention_tests::{Parts, assert_says};
 use burn::tensor::Device;
 use tempfile::TempDir;
 
@@ -16,12 +17,25 @@ use tempfile::TempDir;
 pub(crate) const TINY: &str =
     "--train-pairs 64 --valid-pairs 10 --batch-size 32 --embedding 4 --hidden 8 --threads 1";
 
+/// `train reverse` of a tiny Transformer for an epoch.
+pub(crate) const TRAIN_TRANSFORMER: &str = "train reverse --epochs 1 --model transformer --hidden 8 --heads 2 \
+                                            --train-pairs 64 --valid-pairs 10 --batch-size 32 --threads 1";
+
 /// An empty folder, which is removed when it is dropped.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn write(&self, file: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.join(file), content).unwrap();
+    }
+
+    /// Writes a file of `count` lines.
+    pub(crate) fn write_lines(&self, file: &str, count: usize, line: impl Fn(usize) -> String) {
+        self.write(file, (0..count).map(line).collect::<String>());
     }
 }
 
@@ -144,6 +158,12 @@ pub(crate) fn faults(stderr: &[u8]) -> String {
 /// The end of the note that an output was cut off.
 const RAISES_IT: &str = "; --max-length N raises it\n";
 
+#[track_caller]
+pub(crate) fn assert_starts(text: &str, start: &str) {
+    let starts = text.starts_with(start);
+    assert!(starts, "`{text}` does not start with `{start}`");
+}
+
 /// Expects exit code 2 and one line on the standard error, with `message` in it.
 #[track_caller]
 pub(crate) fn fail(folder: &Path, args: &(impl Args + ?Sized), message: &str) {
@@ -167,6 +187,19 @@ pub(crate) fn rows<const N: usize>(table: &str) -> Vec<[&str; N]> {
         cells.try_into().expect(line)
     });
     rows.collect()
+}
+
+/// The cells of a line between its tabs.
+#[track_caller]
+pub(crate) fn cells<const N: usize>(line: &str) -> [&str; N] {
+    let cells: Vec<&str> = line.split('\t').collect();
+    cells.try_into().expect(line)
+}
+
+/// The log-probabilities of the tokens of an output and of its end, in a line of `score`.
+pub(crate) fn scores(line: &str) -> Vec<f64> {
+    let [_, _, _, tokens] = cells(line.trim_end());
+    tokens.split(' ').map(|it| it.parse().unwrap()).collect()
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -215,30 +248,57 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// A folder of this name for all tests, without what an earlier run has left.
+pub(crate) fn emptied(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 /// A run of two epochs on the task `reverse`, and the program's output. Tests read it, or change a copy.
 pub(crate) fn trained() -> &'static (PathBuf, String) {
     static TRAINED: OnceLock<(PathBuf, String)> = OnceLock::new();
     TRAINED.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trained");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
+        let folder = emptied("trained");
         let stdout = succeed(&folder, &train_args("reverse", "2", "--out run"));
         (folder.join("run"), stdout)
     })
 }
 
 /// A folder with a copy of [`trained`] as `run`.
-pub(crate) fn copied() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
+pub(crate) fn copied() -> (Folder, PathBuf) {
+    let folder = Folder::new();
+    let run = folder.join("run");
     copy(&trained().0, &run);
     (folder, run)
 }
 
 pub(crate) fn replace(file: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(file).unwrap();
-    assert!(text.contains(from), "{text}");
+    assert_says(&text, from);
     fs::write(file, text.replacen(from, to, 1)).unwrap();
+}
+
+/// Trains a tiny model in `run` for an epoch, with these arguments.
+#[track_caller]
+pub(crate) fn train(folder: &Path, args: &str) -> String {
+    let sizes = "--out run --overwrite --hidden 8 --embedding 4 --epochs 1 --threads 1";
+    succeed(folder, &format!("train {args} {sizes}"))
+}
+
+/// [`train`] on these lines, with others to validate on.
+#[track_caller]
+pub(crate) fn train_on(folder: &Folder, [train, valid]: [&str; 2], args: &str) -> String {
+    folder.write("train.tsv", train);
+    folder.write("valid.tsv", valid);
+    let args = format!("--data train.tsv --valid valid.tsv {args}");
+    self::train(folder, &args)
+}
+
+/// Forty lines of numbers, in base 2 and in base 8.
+pub(crate) fn number_pairs() -> String {
+    (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect()
 }
 
 /// Changes `run.json` as one would by hand: without its checksum.
@@ -248,6 +308,11 @@ pub(crate) fn edit(run: &Path, from: &str, to: &str) {
     let lines = text.lines().filter(|line| !line.starts_with("  \"crc32\""));
     fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
     replace(&file, from, to);
+}
+
+/// The last epoch whose checkpoint is in `run`.
+pub(crate) fn newest(run: &Path) -> Option<usize> {
+    RunDir::new(run).checkpoints().unwrap().last().copied()
 }
 
 /// The file of the model.
@@ -282,12 +347,12 @@ pub(crate) fn run_with_input(folder: &Path, args: &(impl Args + ?Sized), lines: 
     child.wait_with_output().unwrap()
 }
 
-/// The error of clap, in any number of lines.
+/// Expects an error of clap, in any number of lines with each part in them, that leaves no file.
 #[track_caller]
-pub(crate) fn run_with_usage_error(folder: &Path, args: &(impl Args + ?Sized)) -> String {
+pub(crate) fn misuse(args: &(impl Args + ?Sized), expected: impl Parts) -> String {
+    let folder = &Folder::new();
     let [_, stderr] = ended(folder, args, 2);
-    let args = args.list();
-    let may_have_files = args.iter().any(|it| it == "--overwrite");
-    assert!(may_have_files || files(folder).is_empty(), "{args:?}");
+    assert!(files(folder).is_empty(), "{:?}", args.list());
+    assert_says(&stderr, expected);
     stderr
 }

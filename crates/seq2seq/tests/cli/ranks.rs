@@ -82,8 +82,7 @@ fn kill(process: u32) {
 /// The epochs that a training on `ranks` ranks tells of, as `mpirun` hands its log on.
 #[track_caller]
 fn train_on(ranks: usize, folder: &Path, args: &str) -> Vec<usize> {
-    let args = format!("{args} --json");
-    let output = output(mpirun(folder, &[(ranks, &args)]));
+    let output = output(mpirun(folder, &[(ranks, &format!("{args} --json"))]));
     let stderr = text(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     assert_eq!(faults(&output.stderr), "");
@@ -108,16 +107,15 @@ fn errors_of(folder: &Path, groups: &[(usize, &str)]) -> Vec<String> {
 
 #[test]
 fn ranks_train_what_one_process_trains() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = |out: &str| train_args("reverse", "4", &format!("--dropout 0 --out {out}"));
-    succeed(folder.path(), &args("one"));
-    let figures = |out: &str| RunDir::new(folder.path().join(out)).history().unwrap();
+    succeed(folder, &args("one"));
+    let figures = |out: &str| RunDir::new(folder.join(out)).history().unwrap();
     let expected = figures("one");
     for ranks in [2, 3] {
         let out = format!("of-{ranks}");
-        let epochs = train_on(ranks, folder.path(), &args(&out));
-        assert_eq!(epochs, [1, 2, 3, 4]);
-        let [of_ranks, of_one] = [&out[..], "one"].map(|out| files(&folder.path().join(out)));
+        assert_eq!(train_on(ranks, folder, &args(&out)), [1, 2, 3, 4]);
+        let [of_ranks, of_one] = [&out[..], "one"].map(|out| files(&folder.join(out)));
         assert_eq!(of_ranks, of_one);
         for (found, one) in figures(&out).iter().zip(&expected) {
             for (found, expected) in [(found.train, one.train), (found.valid, one.valid)] {
@@ -125,7 +123,7 @@ fn ranks_train_what_one_process_trains() {
                 assert!(is_near, "{found:?} {expected:?}");
             }
         }
-        succeed(folder.path(), &format!("translate abc --model {out}"));
+        succeed(folder, &format!("translate abc --model {out}"));
     }
 }
 
@@ -150,18 +148,18 @@ fn commands_but_train_print_once_and_nothing_has_escape_codes() {
 
 #[test]
 fn a_run_goes_on_with_another_number_of_ranks() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = train_args("reverse", "1", "--dropout 0.2 --out run");
-    succeed(folder.path(), &args);
+    succeed(folder, &args);
     for (ranks, last) in [(2, 2), (3, 3), (1, 4)] {
         let args = format!("train --resume --out run --threads 1 --epochs {last}");
-        assert_eq!(train_on(ranks, folder.path(), &args), [last]);
+        assert_eq!(train_on(ranks, folder, &args), [last]);
     }
 }
 
 #[test]
 fn a_rank_with_other_settings_or_data_is_named() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = |changed: &str| {
         format!("train reverse --epochs 1 --overwrite --out run --threads 1 {changed}")
     };
@@ -172,7 +170,7 @@ fn a_rank_with_other_settings_or_data_is_named() {
 --train-pairs 64 --hidden 10 | parameters
 ";
     for [others, what] in program::rows(table) {
-        let errors = errors_of(folder.path(), &[(1, &first), (1, &args(others))]);
+        let errors = errors_of(folder, &[(1, &first), (1, &args(others))]);
         let expected = format!("error: rank 1 has other {what} than rank 0: ");
         let holds = errors.len() == 1 && errors[0].starts_with(&expected);
         assert!(holds, "{errors:?}");
@@ -181,12 +179,12 @@ fn a_rank_with_other_settings_or_data_is_named() {
 
 #[test]
 fn a_rank_that_cannot_begin_says_so_alone_and_all_end() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = train_args("reverse", "1", "--out run");
     let missing = "train --data missing.tsv --out run";
     for (rank, groups) in [(1, &[(1, &*args), (2, missing)][..]), (0, &[(3, missing)])] {
         let expected = format!("error: rank {rank}: cannot read missing.tsv: ");
-        let errors = errors_of(folder.path(), groups);
+        let errors = errors_of(folder, groups);
         let is_alone = errors.len() == 1 && errors[0].starts_with(&expected);
         assert!(is_alone, "{errors:?}");
     }
@@ -194,9 +192,8 @@ fn a_rank_that_cannot_begin_says_so_alone_and_all_end() {
 
 #[test]
 fn processes_that_mpi_does_not_connect_train_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let args = train_args("reverse", "1", "--out run");
-    let mut alone = command(folder.path(), &args);
+    let folder = &Folder::new();
+    let mut alone = command(folder, &train_args("reverse", "1", "--out run"));
     // As the `mpirun` of another MPI library, or of none.
     let output = alone
         .envs([("PMI_RANK", "0"), ("PMI_SIZE", "2")])
@@ -204,9 +201,8 @@ fn processes_that_mpi_does_not_connect_train_nothing() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let expected = "error: MPI: expected the 2 processes that its launcher started";
-    let stderr = text(&output.stderr);
-    assert!(stderr.contains(expected), "{stderr}");
-    assert!(!folder.path().join("run").exists());
+    assert_says(text(&output.stderr), expected);
+    assert!(!folder.join("run").exists());
 }
 
 /// A training whose processes are killed if its test fails.
@@ -234,14 +230,14 @@ fn runs(process: u32) -> bool {
 
 #[test]
 fn a_rank_that_dies_ends_all_and_the_run_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = RunDir::new(folder.path().join("run"));
+    let folder = &Folder::new();
+    let run = RunDir::new(folder.join("run"));
     let newest = || run.checkpoints().unwrap_or_default().last().copied();
     let mut args = train_args("reverse", ENDLESS, ENDLESSLY);
     for victim in ["1", "0", "2"] {
         let next = newest().unwrap_or(0) + 2;
-        let stderr = fs::File::create(folder.path().join("stderr")).unwrap();
-        let mut mpirun = mpirun(folder.path(), &[(3, &args)]);
+        let stderr = fs::File::create(folder.join("stderr")).unwrap();
+        let mut mpirun = mpirun(folder, &[(3, &args)]);
         mpirun.stdout(Stdio::null()).stderr(stderr);
         let mut launched = Launched(mpirun.spawn().unwrap());
         let started = Instant::now();
@@ -260,10 +256,10 @@ fn a_rank_that_dies_ends_all_and_the_run_goes_on() {
             thread::sleep(Duration::from_millis(20));
         }
         assert!(!launched.0.wait().unwrap().success());
-        let stderr = fs::read_to_string(folder.path().join("stderr")).unwrap();
+        let stderr = fs::read_to_string(folder.join("stderr")).unwrap();
         assert_says(&stderr, &format!("process rank {victim} "));
         args = "train --resume --out run --threads 1".to_string();
     }
-    let output = program::run(folder.path(), "translate abc --model run");
+    let output = program::run(folder, "translate abc --model run");
     assert!(output.status.success());
 }

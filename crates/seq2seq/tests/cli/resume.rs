@@ -4,9 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use attention_seq2seq::RunDir;
-
-use crate::program::{Folder, epochs, files, succeed};
+use crate::program::{Folder, epochs, files, newest, succeed};
 use crate::signals::Running;
 
 /// Every file of a run but the lock, with its content.
@@ -41,8 +39,8 @@ fn check_epochs(attention: &str, threads: usize, others: &str, last: usize) -> u
     let whole = succeed(folder, &train("whole"));
     assert_eq!(epochs(&whole).len(), last, "{whole}");
 
-    let run = RunDir::new(folder.join("parts"));
-    let newest = || run.checkpoints().unwrap().last().copied();
+    let run = folder.join("parts");
+    let newest = || newest(&run);
     let resume = format!("train --resume --out parts --threads {threads}");
     let mut args = train("parts");
     let mut stops = 0;
@@ -55,7 +53,7 @@ fn check_epochs(attention: &str, threads: usize, others: &str, last: usize) -> u
     succeed(folder, &resume);
     assert_eq!(newest(), Some(last));
 
-    let (whole, parts) = (contents(&folder.join("whole")), contents(run.path()));
+    let (whole, parts) = (contents(&folder.join("whole")), contents(&run));
     assert_eq!(whole.len(), parts.len());
     for (whole, parts) in whole.iter().zip(&parts) {
         assert!(whole == parts, "{attention}: {} differs", whole.0);

@@ -3,9 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use attention_tests::assert_says;
+
+use crate::json::{list, number};
 use crate::program::{
-    self, Folder, copied, ended, epochs, fail, files, first_line, good, resume_args,
-    run_with_usage_error, succeed, train_args, trained, translate_lines,
+    self, Folder, assert_starts, copied, ended, epochs, fail, files, first_line, good, misuse,
+    resume_args, succeed, train_args, trained, translate_lines,
 };
 
 #[test]
@@ -17,17 +20,17 @@ fn training_leaves_a_whole_run() {
     assert_eq!(epochs(stdout), ["1/2", "2/2"]);
     check_kept_model(run, stdout);
     let start = "64 training pairs, 10 validation pairs; 30 source and 30 target tokens;";
-    assert!(stdout.starts_with(start), "{stdout}");
+    assert_starts(stdout, start);
     let manifest = program::manifest(run);
-    let history = manifest["history"].as_array().unwrap();
+    let history = list(&manifest["history"]);
     assert_eq!((history.len(), &history[1]["epoch"]), (2, &2.into()));
-    assert!(history[1]["valid"]["loss"].as_f64().unwrap() > 0.0);
+    assert!(number(&history[1]["valid"]["loss"]) > 0.0);
     let config = &manifest["settings"];
     assert_eq!(config["model"]["hidden_size"], 8);
     assert_eq!(config["data"]["task"]["train"], 64);
     assert_eq!(config["attention"], "additive");
     let picture = fs::read_to_string(run.join("attention.svg")).unwrap();
-    assert!(picture.contains("</svg>"), "{picture}");
+    assert_says(&picture, "</svg>");
 }
 
 /// The model is the checkpoint that the program names.
@@ -65,39 +68,38 @@ fn an_evaluation_repeats_the_figures_of_training() {
     let (run, stdout) = trained();
     let evaluation = succeed(run, "eval --model .");
     let first = first_line(&evaluation);
-    assert!(first.starts_with("10 sources: exact match "), "{first}");
+    assert_starts(first, "10 sources: exact match ");
     assert!(stdout.contains(first), "{first} is not in {stdout}");
 }
 
 #[test]
 fn attention_is_drawn_and_saved() {
     let (run, _) = trained();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     for (name, start) in [
         ("x.png", &b"\x89PNG"[..]),
         ("x.svg", b"<svg"),
         ("x.html", b"<!DOCTYPE html>"),
     ] {
-        let file = folder.path().join(name);
+        let file = folder.join(name);
         let file = file.to_str().unwrap();
         let stdout = succeed(run, &["attend", "cab", "--model", ".", "--output", file]);
-        assert!(stdout.contains("c a b"), "{stdout}");
-        let translation = succeed(run, "translate cab --model .");
-        assert!(stdout.starts_with(&translation), "{stdout}");
+        assert_says(&stdout, "c a b");
+        assert_starts(&stdout, &succeed(run, "translate cab --model ."));
         assert!(stdout.ends_with(&format!("saved {file}\n")), "{stdout}");
         let bytes = fs::read(file).unwrap();
         let head = &bytes[..start.len()];
         assert!(head.eq_ignore_ascii_case(start), "{name}: {head:?}");
     }
-    assert_eq!(files(folder.path()).len(), 3);
+    assert_eq!(files(folder).len(), 3);
 }
 
 #[test]
 fn signs_that_the_font_of_a_bitmap_lacks_are_counted() {
     let folder = &Folder::new();
     let pairs = ["日本\tnippon\n", "本\thon\n", "日\tnichi\n", "日日\thibi\n"].concat();
-    fs::write(folder.join("pairs.tsv"), &pairs).unwrap();
-    fs::write(folder.join("valid.tsv"), pairs).unwrap();
+    folder.write("pairs.tsv", &pairs);
+    folder.write("valid.tsv", pairs);
     let args = "train --data pairs.tsv --valid valid.tsv --epochs 1 --hidden 4 --embedding 4 --threads 1 --out run";
     succeed(folder, args);
     for (output, lacks) in [("x.png", 1), ("x.svg", 0)] {
@@ -122,94 +124,89 @@ fn a_picture_has_a_bound_and_plain_text_is_ascii_where_asked_for() {
         good(attend, output.unwrap())
     });
     assert!(plain.is_ascii() && plain.contains("##"), "{plain}");
-    assert!(shaded.contains("██"), "{shaded}");
+    assert_says(&shaded, "██");
 }
 
 #[test]
 fn a_finished_run_goes_on_only_to_more_epochs() {
-    let (folder, run) = copied();
-    let model = || program::model_file(&run);
+    let (folder, run) = &copied();
+    let model = || program::model_file(run);
     let before = model();
     let args = |epochs| resume_args(epochs, "--threads 1");
-    let stdout = succeed(folder.path(), &args("2"));
+    let stdout = succeed(folder, &args("2"));
     assert!(epochs(&stdout).is_empty(), "{stdout}");
     assert_eq!(model(), before, "another model is kept");
 
-    let stdout = succeed(folder.path(), &args("4"));
+    let stdout = succeed(folder, &args("4"));
     assert_eq!(epochs(&stdout), ["3/4", "4/4"]);
     assert!(run.join("checkpoint/model-4.bpk").exists());
-    assert_eq!(program::manifest(&run)["settings"]["train"]["epochs"], 4);
-    check_kept_model(&run, &stdout);
-    succeed(folder.path(), "translate --model run abc");
+    assert_eq!(program::manifest(run)["settings"]["train"]["epochs"], 4);
+    check_kept_model(run, &stdout);
+    succeed(folder, "translate --model run abc");
 
     // The data may be named again, but other data is a mistake.
     let other = format!("{} copy", args("5"));
     let message = "the run in run: expected to go on with its task reverse, found task copy";
-    fail(folder.path(), &other, message);
+    fail(folder, &other, message);
     let same = format!("{} reverse", args("5"));
-    assert_eq!(epochs(&succeed(folder.path(), &same)), ["5/5"]);
+    assert_eq!(epochs(&succeed(folder, &same)), ["5/5"]);
 }
 
 #[test]
 fn a_run_goes_on_with_its_own_settings() {
-    let (folder, run) = copied();
+    let (folder, run) = &copied();
     let resume = "train --resume --out run --threads 1";
     let before = fs::read(run.join("run.json")).unwrap();
     let all = "--hidden 64|--seed 99|--attention dot|--cell lstm|--batch-size 7|--clip 2|--dropout 0.1|\
-               --unidirectional|--train-pairs 65";
+               --unidirectional|--train-pairs 65|--model rnn|--heads 2|--feed-forward 9|--warmup 7";
     for kept in all.split('|') {
-        let [_, stderr] = ended(folder.path(), &format!("{resume} {kept}"), 2);
+        let [_, stderr] = ended(folder, &format!("{resume} {kept}"), 2);
         assert!(stderr.contains("cannot be used with"), "{kept}: {stderr}");
         let option = kept.split(' ').next().unwrap();
         assert!(stderr.contains(option), "{kept}: {stderr}");
     }
     let bad = format!("{resume} --learning-rate 2");
-    let message = "the learning rate: expected more than 0";
-    fail(folder.path(), &bad, message);
+    fail(folder, &bad, "the learning rate: expected more than 0");
     assert!(fs::read(run.join("run.json")).unwrap() == before);
 
     let changed = format!("{resume} --epochs 3 --learning-rate 0.001 --patience 5");
-    assert_eq!(epochs(&succeed(folder.path(), &changed)), ["3/3"]);
-    let settings = &program::manifest(&run)["settings"]["train"];
+    assert_eq!(epochs(&succeed(folder, &changed)), ["3/3"]);
+    let settings = &program::manifest(run)["settings"]["train"];
     assert_eq!(settings["learning_rate"], 0.001);
     assert_eq!(settings["patience"], 5);
 }
 
 #[test]
 fn a_run_is_overwritten_only_when_asked_to() {
-    let (folder, run) = copied();
+    let (folder, run) = &copied();
     let read = |file: &String| fs::read(run.join(file)).unwrap();
-    let content = || files(&run).iter().map(read).collect::<Vec<_>>();
+    let content = || files(run).iter().map(read).collect::<Vec<_>>();
     let before = content();
     let message = "the folder run: expected a folder without a run (name another with --out, or add --resume or \
                    --overwrite)";
     let args = train_args("copy", "1", "--out run");
-    fail(folder.path(), &args, message);
+    fail(folder, &args, message);
     assert!(before == content(), "the run was touched");
 
     let args = train_args("copy", "1", "--out run --overwrite");
-    assert_eq!(epochs(&succeed(folder.path(), &args)), ["1/1"]);
+    assert_eq!(epochs(&succeed(folder, &args)), ["1/1"]);
     assert!(!run.join("checkpoint/model-2.bpk").exists());
-    let manifest = program::manifest(&run);
+    let manifest = program::manifest(run);
     assert_eq!(manifest["settings"]["data"]["task"]["task"], "copy");
-    succeed(folder.path(), "translate --model run abc");
+    succeed(folder, "translate --model run abc");
 
-    let both = run_with_usage_error(folder.path(), "train --resume --overwrite");
-    assert!(both.contains("cannot be used with"), "{both}");
+    misuse("train --resume --overwrite", "cannot be used with");
 }
 
 #[test]
 fn a_model_of_lstms_is_trained_resumed_and_used() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = train_args("reverse", "1", "--cell lstm --out run");
-    assert_eq!(epochs(&succeed(folder.path(), &args)), ["1/1"]);
-    let manifest = program::manifest(&folder.path().join("run"));
+    assert_eq!(epochs(&succeed(folder, &args)), ["1/1"]);
+    let manifest = program::manifest(&folder.join("run"));
     assert_eq!(manifest["settings"]["model"]["cell"], "Lstm");
-    let args = resume_args("2", "");
-    assert_eq!(epochs(&succeed(folder.path(), &args)), ["2/2"]);
-    succeed(folder.path(), "translate --model run abc");
+    assert_eq!(epochs(&succeed(folder, &resume_args("2", ""))), ["2/2"]);
+    succeed(folder, "translate --model run abc");
 
-    let empty = tempfile::tempdir().unwrap();
-    let usage = run_with_usage_error(empty.path(), "train --cell rnn");
-    assert!(usage.contains("[possible values: gru, lstm]"), "{usage}");
+    misuse("train --cell rnn", "[possible values: gru, lstm]");
 }

@@ -1,13 +1,15 @@
 //! Searches with beams, the formats of their outputs, alignments, dictionaries and scores.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
 use attention_tests::assert_says;
 
-use crate::program::{bad, ended, fail, good, rows, run_with_input, succeed, text, trained};
+use crate::json::{line, lines, list, number, numbers, string};
+use crate::program::{
+    Folder, bad, cells, ended, fail, good, rows, run_with_input, scores, succeed, text, trained,
+};
 
 const SEARCH: &str = "--beam 4 --n-best 3";
 
@@ -16,18 +18,8 @@ fn translate(run: &Path, args: &str) -> String {
     succeed(run, &format!("translate --model . {args}"))
 }
 
-/// The objects of lines.
-fn objects(lines: &str) -> Vec<Value> {
-    let object = |line| serde_json::from_str(line).unwrap();
-    lines.lines().map(object).collect()
-}
-
 fn outputs(object: &Value) -> &[Value] {
-    object["outputs"].as_array().unwrap()
-}
-
-fn string(value: &Value) -> &str {
-    value.as_str().unwrap()
+    list(&object["outputs"])
 }
 
 #[test]
@@ -37,7 +29,7 @@ fn all_formats_have_the_same_outputs() {
     let args = format!("{} {SEARCH}", texts.join(" "));
     let plain = translate(run, &args);
     let tsv = translate(run, &format!("{args} --format tsv"));
-    let objects = objects(&translate(run, &format!("{args} --format jsonl")));
+    let objects = lines(&translate(run, &format!("{args} --format jsonl")));
     assert_eq!(objects.len(), 3);
     let mut rows = tsv.lines();
     for ((line, object), source) in plain.lines().zip(&objects).zip(texts) {
@@ -47,13 +39,13 @@ fn all_formats_have_the_same_outputs() {
         assert!(line.split('\t').eq(of_objects), "{line}");
         assert_eq!(outputs.len(), 3);
         for output in outputs {
-            let row: Vec<&str> = rows.next().unwrap().split('\t').collect();
-            assert_eq!(row[..2], [source, string(&output["text"])]);
-            let probability: f64 = row[2].parse().unwrap();
-            assert_eq!(Some(probability), output["log_probability"].as_f64());
+            let [of_row, text, probability] = cells(rows.next().unwrap());
+            assert_eq!([of_row, text], [source, string(&output["text"])]);
+            let probability: f64 = probability.parse().unwrap();
+            assert_eq!(probability, number(&output["log_probability"]));
             assert_eq!(output["score"], output["log_probability"]);
-            let tokens = output["tokens"].as_array().unwrap().iter();
-            assert_eq!(tokens.map(string).collect::<String>(), row[1]);
+            let tokens = list(&output["tokens"]).iter();
+            assert_eq!(tokens.map(string).collect::<String>(), text);
             assert!(output["ended"].is_boolean());
             assert_eq!(output["by"], "model");
         }
@@ -110,8 +102,7 @@ fn lines_that_cannot_be_translated_stay_in_line() {
         bad(&args, output, message);
     }
     let args = "translate --model . --format jsonl";
-    let output = run_with_input(run, args, input.as_bytes());
-    let objects = objects(&text(&output.stdout));
+    let objects = lines(&text(&run_with_input(run, args, input.as_bytes()).stdout));
     let counts: Vec<usize> = objects.iter().map(|object| outputs(object).len()).collect();
     assert_eq!(counts, [1, 0, 0, 1]);
     assert_eq!(objects[2]["source"], "a?\u{e9}");
@@ -123,25 +114,22 @@ fn lines_that_cannot_be_translated_stay_in_line() {
 fn outputs_are_aligned_with_their_sources() {
     let (run, _) = trained();
     let aligned = |args: &str| translate(run, &format!("abc zyxw {SEARCH} {args}"));
-    let weights = objects(&aligned("--format jsonl --alignments json"));
-    let links = objects(&aligned("--format jsonl --alignments pharaoh"));
+    let weights = lines(&aligned("--format jsonl --alignments json"));
+    let links = lines(&aligned("--format jsonl --alignments pharaoh"));
     let columns = aligned("--format tsv --alignments pharaoh");
-    let columns = columns.lines().map(|line| line.split('\t').nth(3).unwrap());
-    let columns: Vec<&str> = columns.collect();
+    let columns = columns.lines().map(|line| cells::<4>(line)[3]);
     let mut all = Vec::new();
     for (weights, links) in weights.iter().zip(&links) {
         for (output, linked) in outputs(weights).iter().zip(outputs(links)) {
             let alignment = &output["alignment"];
-            let tokens = output["tokens"].as_array().unwrap();
-            let rows = alignment["weights"].as_array().unwrap();
+            let tokens = list(&output["tokens"]);
+            let rows = list(&alignment["weights"]);
             // The end has weights, but no link.
             let ended = usize::from(output["ended"] == true);
             assert_eq!(rows.len(), tokens.len() + ended);
-            let named = alignment["target"].as_array().unwrap();
-            assert_eq!(named[..tokens.len()], tokens[..]);
+            assert_eq!(list(&alignment["target"])[..tokens.len()], tokens[..]);
             let link = |(target, row): (usize, &Value)| {
-                let row = row.as_array().unwrap().iter();
-                let row: Vec<f64> = row.map(|it| it.as_f64().unwrap()).collect();
+                let row = numbers(row);
                 assert_eq!(row.len(), string(&weights["source"]).len());
                 assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-5);
                 let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]));
@@ -153,7 +141,7 @@ fn outputs_are_aligned_with_their_sources() {
             all.push(expected.join(" "));
         }
     }
-    assert_eq!(columns, all);
+    assert!(columns.eq(&all), "{all:?}");
     let one = translate(run, "abc --alignments pharaoh");
     let (output, links) = one.trim_end_matches('\n').split_once('\t').unwrap();
     assert_eq!(links.split_whitespace().count(), output.len());
@@ -166,20 +154,17 @@ fn outputs_are_aligned_with_their_sources() {
 #[test]
 fn a_dictionary_comes_before_the_model() {
     let (run, _) = trained();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("known.tsv");
+    let folder = &Folder::new();
     // A source that the model does not know, and one with two targets; one target comes twice.
-    fs::write(&file, "?!\tab\nabc\tx\nabc\ty\nabc\tx\n").unwrap();
+    folder.write("known.tsv", "?!\tab\nabc\tx\nabc\ty\nabc\tx\n");
+    let file = folder.join("known.tsv");
     let known = |args: &str| translate(run, &format!("{args} --dictionary {}", file.display()));
     let by_model = translate(run, "cab");
     assert_eq!(known("?! abc cab"), format!("ab\nx\n{by_model}"));
-    let all = objects(&known(
-        "abc cab --n-best 5 --format jsonl --alignments json",
-    ));
-    let texts = outputs(&all[0])
-        .iter()
-        .map(|output| string(&output["text"]));
-    assert_eq!(texts.collect::<Vec<_>>(), ["x", "y"]);
+    let args = "abc cab --n-best 5 --format jsonl --alignments json";
+    let all = lines(&known(args));
+    let texts = outputs(&all[0]).iter().map(|it| string(&it["text"]));
+    assert!(texts.eq(["x", "y"]));
     for (object, by) in all.iter().zip(["dictionary", "model"]) {
         for output in outputs(object) {
             assert_eq!(output["by"], by);
@@ -196,29 +181,23 @@ fn a_dictionary_comes_before_the_model() {
 fn given_outputs_have_a_score() {
     let (run, _) = trained();
     let stdout = succeed(run, "score abc cba e e --model .");
-    let lines = stdout.lines().map(|line| line.split('\t').collect());
-    let lines: Vec<Vec<&str>> = lines.collect();
-    let expected = [["abc", "cba"], ["e", "e"]];
-    assert_eq!([&lines[0][..2], &lines[1][..2]], expected);
-    for line in &lines {
-        let tokens = line[3].split(' ').map(|it| it.parse::<f64>().unwrap());
-        let tokens: Vec<f64> = tokens.collect();
+    assert_eq!(stdout.lines().count(), 2);
+    for (line, pair) in stdout.lines().zip([["abc", "cba"], ["e", "e"]]) {
+        let [source, target, sum, _] = cells(line);
+        assert_eq!([source, target], pair);
+        let (sum, tokens): (f64, _) = (sum.parse().unwrap(), scores(line));
         // The tokens and the end.
-        assert_eq!(tokens.len(), line[1].len() + 1);
-        let sum: f64 = line[2].parse().unwrap();
+        assert_eq!(tokens.len(), target.len() + 1);
         assert!((tokens.iter().sum::<f64>() - sum).abs() < 1e-9 && sum < 0.0);
     }
     // An output of a search has the score that the search found.
     let found = translate(run, &format!("abc {SEARCH} --format jsonl"));
-    let object = &objects(&found)[0];
-    let ended = outputs(object)
-        .iter()
-        .filter(|output| output["ended"] == true);
-    for output in ended {
+    let object = &line(&found);
+    for output in outputs(object).iter().filter(|it| it["ended"] == true) {
         let args = ["score", "abc", string(&output["text"]), "--model", "."];
         let scored = succeed(run, &args);
-        let scored: f64 = scored.split('\t').nth(2).unwrap().parse().unwrap();
-        assert_eq!(Some(scored), output["log_probability"].as_f64());
+        let scored: f64 = cells::<4>(&scored)[2].parse().unwrap();
+        assert_eq!(scored, number(&output["log_probability"]));
     }
     // Pairs of a file and of the standard input; one that has no score is empty.
     let input = b"abc\tcba\ncab\t?\ne\te\n";
@@ -226,10 +205,9 @@ fn given_outputs_have_a_score() {
     let output = run_with_input(run, args, input);
     assert_eq!(text(&output.stdout), stdout.replacen('\n', "\n\n", 1));
     bad(args, output, "pair 2: unknown token \"?\" at position 1; ");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pairs.tsv");
-    fs::write(&file, "abc\tcba\ne\te\n").unwrap();
-    let args = format!("score --model . --data {}", file.display());
+    let folder = &Folder::new();
+    folder.write("pairs.tsv", "abc\tcba\ne\te\n");
+    let args = format!("score --model . --data {}/pairs.tsv", folder.display());
     assert_eq!(succeed(run, &args), stdout);
     let message = "the texts to score: expected a source and an output each, found \"abc\" alone";
     fail(run, "score abc --model .", message);
@@ -260,16 +238,14 @@ fn settings_of_a_search_are_checked_before_the_input_is_read() {
     assert!(is_long && prefixed.starts_with("zz"), "{prefixed}");
     let unlike = translate(run, "abcabcabc --no-repeat-ngram-size 1 --min-length 4");
     let mut letters: Vec<char> = unlike.trim_end().chars().collect();
+    let count = letters.len();
     letters.sort_unstable();
-    assert!(
-        letters.array_windows().all(|[one, next]| one != next),
-        "{unlike}"
-    );
+    letters.dedup();
+    assert_eq!(letters.len(), count, "{unlike}");
     let free = translate(run, "abcabcabc --min-length 4");
     let penalized = translate(run, "abcabcabc --min-length 4 --repetition-penalty 50");
     assert_ne!(penalized, free);
-    let few = translate(run, "abc --mass 1e-300");
-    assert_eq!(few.split('\t').count(), 1);
+    assert_eq!(translate(run, "abc --mass 1e-300").split('\t').count(), 1);
     // Outputs of a mass come by their probability.
     let mass = "translate --model . abc --beam 8 --mass 0.5";
     let [expected, _] = ended(run, mass, 0);

@@ -1,9 +1,10 @@
 //! Settings of a training from a file, a preset and the command line.
 
-use std::fs;
 use std::path::Path;
 
-use crate::program::{Folder, ended, fail, rows, succeed};
+use attention_tests::assert_says;
+
+use crate::program::{Folder, assert_starts, ended, fail, rows, succeed};
 
 /// The settings that a training would have.
 #[track_caller]
@@ -18,10 +19,10 @@ fn check_line(printed: &str, line: &str) {
 
 /// The error of a file of settings, after its name.
 fn error_of(text: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("x.toml"), text).unwrap();
-    let [_, stderr] = ended(folder.path(), "train copy --config x.toml", 2);
-    assert!(!folder.path().join("runs").exists());
+    let folder = &Folder::new();
+    folder.write("x.toml", text);
+    let [_, stderr] = ended(folder, "train copy --config x.toml", 2);
+    assert!(!folder.join("runs").exists());
     stderr.trim().to_string()
 }
 
@@ -29,7 +30,7 @@ fn error_of(text: &str) -> String {
 fn the_command_line_wins_over_a_file_and_a_file_over_a_preset() {
     let folder = &Folder::new();
     let file = "hidden = 24\ndropout = 0.5\nunidirectional = true\n";
-    fs::write(folder.join("x.toml"), file).unwrap();
+    folder.write("x.toml", file);
     let args = "--preset g2p --config x.toml --dropout 0.25";
     let all = printed(folder, args);
     let lines = "cell = \"lstm\"|hidden = 24|dropout = 0.25|unidirectional = true|seed = 0|train-pairs = 24000";
@@ -44,7 +45,7 @@ fn the_command_line_wins_over_a_file_and_a_file_over_a_preset() {
 #[test]
 fn printed_settings_are_a_file_of_the_same_settings() {
     let folder = &Folder::new();
-    fs::write(folder.join("pairs.tsv"), "a b\tx\tc d\nb\ty\td\nc\tz\te\n").unwrap();
+    folder.write("pairs.tsv", "a b\tx\tc d\nb\ty\td\nc\tz\te\n");
     let of_steps = "--train-pairs 7 --steps 8000";
     for (data, args) in [
         ("reverse", "--train-pairs 20 --clip 0.3"),
@@ -53,7 +54,7 @@ fn printed_settings_are_a_file_of_the_same_settings() {
         ("copy", of_steps),
     ] {
         let all = printed(folder, &format!("{data} {args}"));
-        fs::write(folder.join("all.toml"), &all).unwrap();
+        folder.write("all.toml", &all);
         let again = printed(folder, &format!("{data} --config all.toml"));
         assert_eq!(again, all, "{args}");
     }
@@ -67,10 +68,10 @@ fn printed_settings_are_a_file_of_the_same_settings() {
 fn what_is_no_setting_is_an_error_with_its_line() {
     let error = error_of("hidden = 3\nhiden = 4\n");
     let start = "error: x.toml:2: expected settings of `seq2seq train`";
-    assert!(error.starts_with(start), "{error}");
-    assert!(error.contains("unknown field `hiden`"), "{error}");
+    assert_starts(&error, start);
+    assert_says(&error, "unknown field `hiden`");
     let error = error_of("\nhidden = 3\nhidden = 4\n");
-    assert!(error.contains("x.toml:3: expected settings"), "{error}");
+    assert_says(&error, "x.toml:3: expected settings");
     let table = r#"
 hidden = "many" | x.toml:1: expected settings
 cell = "rnn" | expected `gru` or `lstm`
@@ -90,7 +91,7 @@ fn the_greatest_seed_is_printed_and_read() {
     let folder = &Folder::new();
     let all = printed(folder, &format!("copy --seed {}", u64::MAX));
     check_line(&all, &format!("seed = {}", u64::MAX));
-    fs::write(folder.join("all.toml"), &all).unwrap();
+    folder.write("all.toml", &all);
     assert_eq!(printed(folder, "copy --config all.toml"), all);
 }
 
@@ -104,7 +105,7 @@ fn a_later_layer_says_how_long_to_train() {
         printed.lines().filter(is_length).collect()
     };
     assert_eq!(length("--steps 41"), "steps = 41");
-    fs::write(folder.join("x.toml"), "steps = 80\n").unwrap();
+    folder.write("x.toml", "steps = 80\n");
     assert_eq!(length("--config x.toml"), "steps = 80");
     assert_eq!(length("--config x.toml --epochs 2"), "epochs = 2");
     // A preset of 16 epochs.
@@ -113,10 +114,9 @@ fn a_later_layer_says_how_long_to_train() {
 
 #[test]
 fn a_preset_says_what_it_sets() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = "train copy --preset dates --epochs 1 --train-pairs 16 --valid-pairs 4 --hidden 8";
-    let stdout = succeed(folder.path(), args);
-    assert!(stdout.contains("\npreset dates: "), "{stdout}");
+    assert_says(succeed(folder, args), "\npreset dates: ");
 }
 
 #[test]
@@ -124,21 +124,20 @@ fn bleu_is_no_figure_to_select_by_where_targets_are_short() {
     let folder = &Folder::new();
     let lines = |target: &str| format!("a b\t{target}\nb a\tb a\n").repeat(9);
     for (target, valid) in [("a b c d", "a b c"), ("a b", "b")] {
-        std::fs::write(folder.join("train.tsv"), lines(target)).unwrap();
-        std::fs::write(folder.join("valid.tsv"), lines(valid)).unwrap();
+        folder.write("train.tsv", lines(target));
+        folder.write("valid.tsv", lines(valid));
         let args = "train --data train.tsv --valid valid.tsv --source-tokens spaces --target-tokens spaces \
                     --hidden 4 --epochs 1 --out run --select bleu";
-        let message = "select by BLEU: expected at least 4 tokens";
-        fail(folder, args, message);
+        fail(folder, args, "select by BLEU: expected at least 4 tokens");
         assert!(!folder.join("run").exists());
     }
 }
 
 #[test]
 fn bleu_is_counted_where_training_selects_by_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = &Folder::new();
     let args = "train copy --epochs 1 --select bleu --train-pairs 16 --valid-pairs 4 --hidden 8";
-    let stdout = succeed(folder.path(), args);
+    let stdout = succeed(folder, args);
     let epoch = stdout.lines().find(|line| line.starts_with("epoch  1/1"));
     let (train, valid) = epoch.unwrap().split_once("valid: ").unwrap();
     let holds = valid.contains("BLEU ") && !train.contains("BLEU 0.00  |");
@@ -152,10 +151,10 @@ fn a_training_whose_time_is_over_says_so_and_goes_on_with_more() {
     let args = "train copy --train-pairs 64 --valid-pairs 8 --batch-size 8 --hidden 8 --epochs 40 --max-time 0.000001 \
                 --out run";
     let stdout = succeed(folder, args);
-    assert!(stdout.contains("stopped: the time is over"), "{stdout}");
+    assert_says(&stdout, "stopped: the time is over");
     let resume = "train --resume --out run --json --max-time";
     let stdout = succeed(folder, &format!("{resume} 0.000001"));
-    assert!(stdout.contains(r#""reason":"time""#), "{stdout}");
+    assert_says(&stdout, r#""reason":"time""#);
     let stdout = succeed(folder, &format!("{resume} 10 --patience 40"));
-    assert!(stdout.contains(r#""reason":"last_epoch""#), "{stdout}");
+    assert_says(&stdout, r#""reason":"last_epoch""#);
 }

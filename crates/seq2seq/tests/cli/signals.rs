@@ -11,27 +11,28 @@ use std::time::{Duration, Instant};
 
 use attention_seq2seq::RunDir;
 
+use attention_tests::assert_says;
+
 use crate::program::{
-    Args, command, edit, epochs, fail, files, first_line, good, quiet, resume_args, succeed, text,
-    train_args, trained, written,
+    Args, Folder, command, copied, edit, epochs, fail, files, first_line, good, newest, quiet,
+    resume_args, succeed, text, train_args, trained, written,
 };
 
 #[test]
 fn a_closed_output_stops_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let train = train_args("reverse", "1", "--out run");
+    let folder = &Folder::new();
     for args in [
-        &train[..],
+        &train_args("reverse", "1", "--out run")[..],
         "eval --model run",
         "attend abc --model run",
         "translate abc cab --model run",
         "--help",
     ] {
-        let mut child = command(folder.path(), args).spawn().unwrap();
+        let mut child = command(folder, args).spawn().unwrap();
         drop(child.stdout.take());
         good(args, child.wait_with_output().unwrap());
     }
-    assert!(folder.path().join("run/checkpoint/model-1.bpk").exists());
+    assert!(folder.join("run/checkpoint/model-1.bpk").exists());
 }
 
 /// The first line that `head` takes from the output of a program that goes on.
@@ -79,8 +80,8 @@ fn a_translation_without_a_reader_ends_before_its_input_does() {
 
 #[test]
 fn an_error_without_a_reader_has_its_exit_code() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut program = command(folder.path(), "eval --model none");
+    let folder = &Folder::new();
+    let mut program = command(folder, "eval --model none");
     let mut child = program.spawn().unwrap();
     drop(child.stderr.take());
     assert_eq!(child.wait().unwrap().code(), Some(2));
@@ -166,8 +167,7 @@ impl Running {
     /// Waits until `ready`, then sends the signal of Ctrl-C.
     fn interrupt_when(mut self, ready: impl Fn() -> bool) -> Output {
         self.wait_until(ready);
-        let ended = self.child.try_wait().unwrap();
-        assert!(ended.is_none(), "ended too early");
+        assert!(self.child.try_wait().unwrap().is_none(), "ended too early");
         let process = self.child.id().to_string();
         let sent = Command::new("kill").args(["-INT", &process]).status();
         assert!(sent.unwrap().success());
@@ -194,74 +194,70 @@ impl Drop for Running {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
+    let folder = &Folder::new();
+    let run = folder.join("run");
     let args = train_args("reverse", ENDLESS, ENDLESSLY);
-    let running = Running::start(folder.path(), &args);
-    let newest = || RunDir::new(&run).checkpoints().unwrap().last().copied();
+    let running = Running::start(folder, &args);
+    let newest = || newest(&run);
     let stdout = quiet(&args, running.interrupt_when(|| newest() >= Some(2)), 130);
-    assert!(stdout.contains("stopped; epoch "), "{stdout}");
-    let kept = "is kept as the model, `--resume` goes on (in run)";
-    assert!(stdout.contains(kept), "{stdout}");
+    assert_says(&stdout, "stopped; epoch ");
+    assert_says(&stdout, "is kept as the model, `--resume` goes on (in run)");
     let done = epochs(&stdout).len();
     assert!(done >= 2, "{stdout}");
-    succeed(folder.path(), "translate abc --model run");
+    succeed(folder, "translate abc --model run");
     assert!(!files(&run).iter().any(|file| file.contains("tmp")));
 
     // An epoch is printed after its checkpoint was written.
     let next = newest().unwrap() + 1;
     assert!(next == done || next == done + 1, "{next} after {stdout}");
     let args = "train --resume --out run --threads 1";
-    let running = Running::start(folder.path(), &args);
-    let output = running.interrupt_when(|| newest() >= Some(next));
+    let output = Running::start(folder, &args).interrupt_when(|| newest() >= Some(next));
     let stdout = quiet(&args, output, 130);
     assert_eq!(epochs(&stdout)[0], format!("{next}/{ENDLESS}"));
-    succeed(folder.path(), "translate abc --model run");
+    succeed(folder, "translate abc --model run");
 }
 
 #[cfg(unix)]
 #[test]
 fn one_training_at_a_time_writes_into_a_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
+    let folder = &Folder::new();
+    let run = folder.join("run");
     let args = train_args("reverse", ENDLESS, ENDLESSLY);
-    let running = Running::start(folder.path(), &args);
+    let running = Running::start(folder, &args);
     let started = || run.join("checkpoint/model-1.bpk").exists();
     let output = running.interrupt_when(|| {
         if !started() {
             return false;
         }
         let message = "the folder run: expected a folder that no training writes into";
-        fail(folder.path(), "train --resume --out run", message);
+        fail(folder, "train --resume --out run", message);
         let overwrite = train_args("copy", "1", "--out run --overwrite");
-        fail(folder.path(), &overwrite, message);
+        fail(folder, &overwrite, message);
         true
     });
     // It noticed nothing, and left the folder to the next.
     quiet(&args, output, 130);
-    succeed(folder.path(), "translate abc --model run");
-    let overwrite = train_args("copy", "1", "--out run --overwrite");
-    succeed(folder.path(), &overwrite);
+    succeed(folder, "translate abc --model run");
+    succeed(folder, &train_args("copy", "1", "--out run --overwrite"));
 }
 
 #[cfg(unix)]
 #[test]
 fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
+    let folder = &Folder::new();
+    let run = folder.join("run");
     // The first epoch would take minutes.
     let long = "train reverse --train-pairs 60000 --hidden 128 --epochs 1 --out run";
-    let running = Running::start(folder.path(), &long);
-    let output = running.interrupt_when(|| run.join("run.json").exists());
+    let output = Running::start(folder, &long).interrupt_when(|| run.join("run.json").exists());
     let stdout = quiet(&long, output, 130);
     let told = "stopped before the first checkpoint; nothing is left to use in run";
-    assert!(stdout.contains(told), "{stdout}");
+    assert_says(&stdout, told);
     assert!(RunDir::new(&run).model_file().unwrap().is_none());
     let message = "its training was stopped before the first checkpoint; train again with --resume";
-    fail(folder.path(), "translate abc --model run", message);
+    fail(folder, "translate abc --model run", message);
     let args = train_args("reverse", "1", "--out run");
     let message = "the folder run: expected a folder without a run";
-    fail(folder.path(), &args, message);
+    fail(folder, &args, message);
     // It begins anew, with the settings of the run.
     edit(&run, "\"train\": 60000", "\"train\": 64");
     edit(&run, "\"hidden_size\": 128", "\"hidden_size\": 8");
@@ -269,23 +265,22 @@ fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
     let settings = fs::read_to_string(run.join("run.json")).unwrap();
     let checksum = settings.lines().find(|line| line.contains("data_checksum"));
     edit(&run, checksum.unwrap(), "");
-    let args = resume_args("1", "");
-    let stdout = succeed(folder.path(), &args);
+    let stdout = succeed(folder, &resume_args("1", ""));
     assert_eq!(epochs(&stdout)[0].split('/').next(), Some("1"));
-    succeed(folder.path(), "translate abc --model run");
+    succeed(folder, "translate abc --model run");
 }
 
 #[cfg(unix)]
 #[test]
 fn the_model_of_a_killed_training_is_the_newest_and_the_program_says_so() {
-    let (folder, run) = crate::program::copied();
+    let (folder, run) = &copied();
     let args = resume_args(ENDLESS, "--patience 1000000");
-    let running = Running::start(folder.path(), &args);
-    let newest = || RunDir::new(&run).checkpoints().unwrap().last().copied();
+    let running = Running::start(folder, &args);
+    let newest = || newest(run);
     assert!(running.kill_when(|| newest() >= Some(4)), "ended too early");
     let newest = newest().unwrap();
     let args = "translate abc --model run";
-    let [_, notes] = written(&args, &crate::program::run(folder.path(), &args), 0);
+    let [_, notes] = written(&args, &crate::program::run(folder, &args), 0);
     // Such a model may not know when to end: a line says that, too.
     let note = "note: the training in run has not ended; this is its newest checkpoint, of epoch";
     assert_eq!(first_line(&notes), format!("{note} {newest}"));

@@ -1,36 +1,35 @@
 //! Words divided into subwords.
 
+#[cfg(feature = "subwords")]
 use std::fs;
 use std::path::Path;
 
-#[cfg(not(feature = "subwords"))]
-use crate::program::edit;
+#[cfg(feature = "subwords")]
+use attention_tests::assert_says;
 #[cfg(feature = "subwords")]
 use serde_json::Value;
 
 #[cfg(feature = "subwords")]
-use crate::program::manifest;
+use crate::json::list;
+#[cfg(not(feature = "subwords"))]
+use crate::program::edit;
 use crate::program::{Folder, fail, succeed};
+#[cfg(feature = "subwords")]
+use crate::program::{assert_starts, manifest};
 
 /// Phrases, and their words in the other order.
-fn phrases(folder: &Path) {
-    let subjects = [
-        "the newest river",
-        "a wider road",
-        "the lowest tower",
-        "a new low",
-    ];
-    let verbs = ["flows", "widens", "lowers", "renews"];
+fn phrases(folder: &Folder) {
+    let subjects = "the newest river|a wider road|the lowest tower|a new low".split('|');
     let mut lines = String::new();
-    for source in subjects
-        .iter()
-        .flat_map(|it| verbs.map(|verb| format!("{it} {verb}")))
-    {
-        let target: Vec<&str> = source.split(' ').rev().collect();
-        lines += &format!("{source}\t{}\n", target.join(" "));
+    for subject in subjects {
+        for verb in ["flows", "widens", "lowers", "renews"] {
+            let source = format!("{subject} {verb}");
+            let target: Vec<&str> = source.split(' ').rev().collect();
+            lines += &format!("{source}\t{}\n", target.join(" "));
+        }
     }
-    fs::write(folder.join("phrases.tsv"), &lines).unwrap();
-    fs::write(folder.join("valid.tsv"), &lines).unwrap();
+    folder.write("phrases.tsv", &lines);
+    folder.write("valid.tsv", &lines);
 }
 
 fn train(folder: &Path, others: &str) -> String {
@@ -45,8 +44,7 @@ fn words_are_divided_and_joined_again() {
     let folder = &Folder::new();
     phrases(folder);
     let stdout = train(folder, "--subwords 30");
-    let start = "16 training pairs, 16 validation pairs;";
-    assert!(stdout.starts_with(start), "{stdout}");
+    assert_starts(&stdout, "16 training pairs, 16 validation pairs;");
     let run = manifest(&folder.join("runs/phrases"));
     let vocab = run["vocabs"]["target"].to_string();
     let has_pieces = vocab.contains("\"▁new\"") && !vocab.contains(' ');
@@ -55,7 +53,7 @@ fn words_are_divided_and_joined_again() {
     let subwords = &settings["data"]["tsv"]["options"]["target_subwords"];
     assert_eq!(subwords["count"], 30);
     // A letter that the pairs have in longer pieces alone.
-    assert!(vocab.contains("\"f\""), "{vocab}");
+    assert_says(&vocab, "\"f\"");
     let translate = ["translate", "a newer tower", "--model", "runs/phrases"];
 
     // A search among few continuations says words; no piece keeps its mark.
@@ -64,25 +62,24 @@ fn words_are_divided_and_joined_again() {
     assert!(output.len() > 4 && !output.contains('▁'), "{output}");
     let prefix = ["--prefix", "flows river"];
     let prefixed = succeed(folder, &[&translate[..], &prefix].concat());
-    assert!(prefixed.starts_with("flows river"), "{prefixed}");
+    assert_starts(&prefixed, "flows river");
     // A text is one output, however it is divided.
     let n_best = ["--beam", "9", "--n-best", "9", "--format", "jsonl"];
     let found = succeed(folder, &[&translate[..], &n_best].concat());
     let found: Value = serde_json::from_str(&found).unwrap();
-    let outputs = found["outputs"].as_array().unwrap().iter();
+    let outputs = list(&found["outputs"]).iter();
     let texts: Vec<String> = outputs.map(|it| it["text"].to_string()).collect();
     let distinct: std::collections::HashSet<&String> = texts.iter().collect();
     assert_eq!(distinct.len(), texts.len(), "{texts:?}");
     let unknown = ["translate", "a näher tower", "--model", "runs/phrases"];
     fail(folder, &unknown, "unknown token \"ä\"");
-    let evaluated = succeed(folder, "eval --model runs/phrases");
-    assert!(evaluated.contains("16"), "{evaluated}");
+    assert_says(succeed(folder, "eval --model runs/phrases"), "16");
 
     // The settings of the run, printed, make the same one; resumed, it goes on with the same pieces.
     let config = train(folder, "--subwords 30 --print-config");
     let is_told = config.contains("subwords = 30\n") && !config.contains("-tokens = \"s");
     assert!(is_told, "{config}");
-    fs::write(folder.join("subwords.toml"), config).unwrap();
+    folder.write("subwords.toml", config);
     train(folder, "--config subwords.toml --out again");
     let again = &manifest(&folder.join("again"))["settings"];
     let options = |settings: &Value| settings["data"]["tsv"]["options"].clone();
@@ -99,8 +96,7 @@ fn an_ensemble_has_the_subwords_of_the_same_texts() {
     phrases(folder);
     train(folder, "--subwords 30 --out a");
     let lines = fs::read_to_string(folder.join("phrases.tsv")).unwrap();
-    let others = lines.replace("lowest", "lightest");
-    fs::write(folder.join("phrases.tsv"), others).unwrap();
+    folder.write("phrases.tsv", lines.replace("lowest", "lightest"));
     train(folder, "--subwords 30 --out b");
     let args = "translate low --model a --model b";
     let subwords = "30 subwords of nfc";
@@ -147,6 +143,5 @@ fn a_build_without_them_says_so() {
     let run = folder.join("runs/phrases");
     let subwords = r#""source_subwords":{"count":4,"pieces":{}},"max_tokens""#;
     edit(&run, r#""max_tokens""#, subwords);
-    let args = "translate a --model runs/phrases";
-    fail(folder, &args, expected);
+    fail(folder, "translate a --model runs/phrases", expected);
 }

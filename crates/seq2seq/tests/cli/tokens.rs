@@ -1,11 +1,11 @@
 //! The tokens of a file: guessed, known from a preset, and those that read as special ones.
 
-use std::fs;
 use std::path::Path;
 
 use attention_tests::assert_says;
 
-use crate::program::{Folder, epochs, manifest, resume_args, rows, succeed};
+use crate::json::list;
+use crate::program::{Folder, epochs, manifest, resume_args, rows, succeed, train_on};
 
 /// The tokens of a training on a file: `source-tokens = ..` and `target-tokens = ..` of its settings.
 #[track_caller]
@@ -22,8 +22,7 @@ fn tokens(folder: &Path, args: &str) -> [String; 2] {
 fn words_of_several_syllables_are_read_as_letters() {
     let folder = &Folder::new();
     // More than half of the words hold a space.
-    let pairs = include_str!("vie_hanoi.tsv");
-    fs::write(folder.join("vie_hanoi.tsv"), pairs).unwrap();
+    folder.write("vie_hanoi.tsv", include_str!("vie_hanoi.tsv"));
     for args in ["", " --preset g2p", " --preset small"] {
         let found = tokens(folder, &format!("vie_hanoi.tsv{args}"));
         assert_eq!(found, ["chars", "spaces"], "{args}");
@@ -38,8 +37,7 @@ fn words_of_several_syllables_are_read_as_letters() {
     assert_eq!(told, ["spaces", "spaces"]);
     // Few syllables that come again and again.
     let line = |at: usize| format!("ba{} ca{}\tb a k a\n", at % 5, at % 4);
-    let lines: String = (0..60).map(line).collect();
-    fs::write(folder.join("few.txt"), lines).unwrap();
+    folder.write_lines("few.txt", 60, line);
     assert_eq!(tokens(folder, "few.txt --preset g2p"), ["chars", "spaces"]);
 }
 
@@ -67,8 +65,7 @@ fn a_preset_knows_its_tokens() {
         ("syllables.tsv", &syllables),
         ("joined.tsv", &joined),
     ] {
-        let lines: String = (0..90).map(line).collect();
-        fs::write(folder.join(name), lines).unwrap();
+        folder.write_lines(name, 90, line);
     }
     let table = "
 forms.tsv --columns lemma,form,tags --preset inflection | chars chars
@@ -89,19 +86,12 @@ joined.tsv --preset g2p | chars chars
 #[test]
 fn tokens_that_occur_once_are_worth_a_note() {
     let folder = &Folder::new();
-    let pairs = "a b\tx\nc a\tx y\na d\tx\nb a\tx\n";
-    fs::write(folder.join("pairs.tsv"), pairs).unwrap();
-    fs::write(folder.join("valid.tsv"), "a\tx\n").unwrap();
-    let args = "train --data pairs.tsv --valid valid.tsv --source-tokens spaces --target-tokens spaces --hidden 8 \
-                --epochs 1 --threads 1 --overwrite --out run";
-    let said = succeed(folder, &args);
-    for note in [
-        "2 of 4 source tokens occur once",
-        "1 of 2 target tokens occurs once",
-    ] {
-        assert_says(&said, &format!("\nnote: {note}"));
-    }
-    let said = succeed(folder, &format!("{args} --min-count 2"));
+    let pairs = ["a b\tx\nc a\tx y\na d\tx\nb a\tx\n", "a\tx\n"];
+    let args = "--source-tokens spaces --target-tokens spaces";
+    let said = train_on(folder, pairs, args);
+    assert_says(&said, "\nnote: 2 of 4 source tokens occur once");
+    assert_says(&said, "\nnote: 1 of 2 target tokens occurs once");
+    let said = train_on(folder, pairs, &format!("{args} --min-count 2"));
     assert!(!said.contains(" once, "), "{said}");
 }
 
@@ -113,13 +103,11 @@ fn tokens_that_read_as_special_ones_are_learned() {
         format!("<bos> {letter} <eos>\t<bos> {target} <unk> <eos> <pad>\n")
     };
     let lines: String = ('a'..='h').map(line).collect();
-    for file in ["pairs.tsv", "valid.tsv"] {
-        fs::write(folder.join(file), &lines).unwrap();
-    }
+    folder.write("pairs.tsv", &lines);
+    folder.write("valid.tsv", &lines);
     let args = "train --data pairs.tsv --valid valid.tsv --hidden 16 --embedding 16 --batch-size 4 --epochs 60 \
                 --learning-rate 0.02 --patience 60 --source-tokens spaces --target-tokens spaces --threads 1 --out run";
-    let said = succeed(folder, &args);
-    assert!(said.contains("\n8 sources: exact match 100.00 %"), "{said}");
+    assert_says(succeed(folder, &args), "\n8 sources: exact match 100.00 %");
     let found = succeed(folder, &["translate", "<bos> c <eos>", "--model", "run"]);
     assert_eq!(found, "<bos> C <unk> <eos> <pad>\n");
 }
@@ -128,8 +116,8 @@ fn tokens_that_read_as_special_ones_are_learned() {
 fn a_training_ends_after_its_steps() {
     let folder = &Folder::new();
     let steps = |epochs: usize| {
-        let checkpoints = manifest(&folder.join("run"))["checkpoints"].clone();
-        let found = checkpoints.as_array().unwrap().last().unwrap().clone();
+        let run = manifest(&folder.join("run"));
+        let found = list(&run["checkpoints"]).last().unwrap();
         assert_eq!(found["epoch"], epochs);
         found["clock"]["steps"].clone()
     };

@@ -6,18 +6,15 @@ use std::path::Path;
 use attention_tests::assert_says;
 
 use crate::program::{
-    Folder, copied, edit, ended, epochs, fail, first_line, manifest, resume_args, rows,
-    run_with_usage_error, succeed,
+    Folder, TRAIN_TRANSFORMER, copied, edit, epochs, fail, first_line, manifest, misuse,
+    resume_args, rows, succeed,
 };
-
-/// `train reverse` of a tiny Transformer for an epoch.
-const TRAIN: &str = "train reverse --epochs 1 --model transformer --hidden 8 --heads 2 --feed-forward 12 \
-                     --train-pairs 64 --valid-pairs 10 --batch-size 32 --threads 1 --out run";
 
 #[test]
 fn a_transformer_is_trained_resumed_and_used() {
     let folder = &Folder::new();
-    let stdout = succeed(folder, TRAIN);
+    let args = format!("{TRAIN_TRANSFORMER} --feed-forward 12 --out run");
+    let stdout = succeed(folder, &args);
     assert_eq!(epochs(&stdout), ["1/1"]);
     let settings = &manifest(&folder.join("run"))["settings"];
     assert_eq!(settings["attention"], "dot");
@@ -29,8 +26,7 @@ fn a_transformer_is_trained_resumed_and_used() {
 
     let stdout = succeed(folder, &resume_args("2", ""));
     assert_eq!(epochs(&stdout), ["2/2"]);
-    let evaluation = succeed(folder, "eval --model run");
-    assert_says(&stdout, first_line(&evaluation));
+    assert_says(&stdout, first_line(&succeed(folder, "eval --model run")));
     let translation = succeed(folder, "translate abc --model run");
     assert_eq!(translation.lines().count(), 1);
     attends(folder);
@@ -42,7 +38,7 @@ fn attends(folder: &Path) {
         let args = format!("attend cab --model run --output x.svg {others}");
         let stdout = succeed(folder, &args);
         // The end of the source is a key, whose name stands upright.
-        assert!(stdout.contains("c a b >"), "{stdout}");
+        assert_says(&stdout, "c a b >");
         fs::read_to_string(folder.join("x.svg")).unwrap()
     };
     let last = picture("");
@@ -61,12 +57,12 @@ fn attends(folder: &Path) {
 
 #[test]
 fn a_recurrent_model_has_no_layers_and_heads_to_look_at() {
-    let (folder, _) = copied();
+    let (folder, _) = &copied();
     for option in ["--layer", "--head"] {
         let args = format!("attend cab --model run {option} 1");
         let message = "the layer and the head to look at: expected a run of --model transformer, found one of \
                        --model rnn";
-        fail(folder.path(), &args, message);
+        fail(folder, &args, message);
     }
 }
 
@@ -106,32 +102,19 @@ fn settings_of_the_other_model_are_refused() {
     for [args, message] in rows(table) {
         refused(&format!("--model transformer {args}"), message);
     }
-    let empty = tempfile::tempdir().unwrap();
-    let usage = run_with_usage_error(empty.path(), "train --model cnn");
-    let kinds = "[possible values: rnn, transformer]";
-    assert!(usage.contains(kinds), "{usage}");
-}
-
-#[test]
-fn a_run_goes_on_with_its_own_model() {
-    let (folder, run) = copied();
-    for kept in ["--model rnn", "--heads 2", "--feed-forward 9", "--warmup 7"] {
-        let [_, stderr] = ended(folder.path(), &resume_args("3", kept), 2);
-        assert!(stderr.contains("cannot be used with"), "{kept}: {stderr}");
-    }
-    assert_eq!(manifest(&run)["settings"]["model"]["kind"], "rnn");
+    misuse("train --model cnn", "[possible values: rnn, transformer]");
 }
 
 /// As runs were before there were Transformers.
 #[test]
 fn a_run_that_names_no_model_is_of_a_recurrent_one() {
-    let (folder, run) = copied();
+    let (folder, run) = &copied();
     let translate = |run: &Path| succeed(run, "translate abc --model .");
-    let before = translate(&run);
-    edit(&run, "\"kind\": \"rnn\",", "");
-    edit(&run, "\"warmup\": 0,", "");
-    assert_eq!(translate(&run), before);
-    let stdout = succeed(folder.path(), &resume_args("3", "--threads 1"));
+    let before = translate(run);
+    edit(run, "\"kind\": \"rnn\",", "");
+    edit(run, "\"warmup\": 0,", "");
+    assert_eq!(translate(run), before);
+    let stdout = succeed(folder, &resume_args("3", "--threads 1"));
     assert_eq!(epochs(&stdout), ["3/3"]);
-    assert_eq!(manifest(&run)["settings"]["model"]["kind"], "rnn");
+    assert_eq!(manifest(run)["settings"]["model"]["kind"], "rnn");
 }

@@ -53,10 +53,9 @@ pub(crate) fn mxnet(element_type: u32, shape: &[u64], len: usize) -> Vec<u8> {
 
 /// NumPy's, of version 1.
 pub(crate) fn npy(descr: &str, shape: &str, elements: &[u8]) -> Vec<u8> {
-    let order = if shape.contains("fortran") {
-        ""
-    } else {
-        ", 'fortran_order': False"
+    let order = match shape.contains("fortran") {
+        true => "",
+        false => ", 'fortran_order': False",
     };
     let header = format!("{{'descr': '{descr}', 'shape': {shape}{order}, }}\n");
     let mut file = b"\x93NUMPY\x01\0".to_vec();
@@ -88,35 +87,22 @@ pub(crate) fn message_pack(element_type: &str, shape: &[u64], len: usize) -> Vec
 /// Paddle's, of an array of a NumPy type and its byte order.
 pub(crate) fn paddle(name: &str, order: &str, shape: &[u64], len: usize) -> Vec<u8> {
     let text = |text: &str| [&[0x8c, text.len() as u8], text.as_bytes()].concat();
-    let sizes = shape
-        .iter()
-        .flat_map(|size| [b"\x8a\x08", &size.to_le_bytes()[..]].concat());
-    let mut file = b"\x80\x04}(".to_vec();
-    file.extend(text("W"));
-    file.extend(
+    let size = |size: &u64| [b"\x8a\x08", &size.to_le_bytes()[..]].concat();
+    let parts = [
+        &b"\x80\x04}("[..],
+        &text("W"),
         b"cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85C\x01b\x87R(K\x01(",
-    );
-    file.extend(sizes);
-    file.extend(b"tcnumpy\ndtype\n");
-    file.extend(
-        [
-            text(name),
-            b"\x89\x88\x87R(K\x03".to_vec(),
-            text(order),
-            b"NNNtb\x89".to_vec(),
-        ]
-        .concat(),
-    );
-    file.extend(
-        [
-            b"B",
-            &(len as u32).to_le_bytes()[..],
-            &elements(len),
-            b"tbu.",
-        ]
-        .concat(),
-    );
-    file
+        &shape.iter().flat_map(size).collect::<Vec<_>>(),
+        b"tcnumpy\ndtype\n",
+        &text(name),
+        b"\x89\x88\x87R(K\x03",
+        &text(order),
+        b"NNNtb\x89B",
+        &(len as u32).to_le_bytes(),
+        &elements(len),
+        b"tbu.",
+    ];
+    parts.concat()
 }
 
 /// A file with other bytes in the place of some.
@@ -140,14 +126,12 @@ pub(crate) fn exported(shape: &[u64], strides: [u64; 2], offset: u64) -> Vec<u8>
         sizes(shape),
         sizes(&strides)
     );
-    let entries = [
-        (
-            "a/data/weights/model_weights_config.json",
-            config.into_bytes(),
-        ),
-        ("a/data/weights/weight_0", weights_of([2, 3])),
-    ];
-    archive(&entries, false)
+    let config = (
+        "a/data/weights/model_weights_config.json",
+        config.into_bytes(),
+    );
+    let weights = ("a/data/weights/weight_0", weights_of([2, 3]));
+    archive(&[config, weights], false)
 }
 
 /// A zip archive.

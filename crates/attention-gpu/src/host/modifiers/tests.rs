@@ -51,12 +51,13 @@ impl Case {
         }
     }
 
-    fn check(&self) {
+    fn check(&self, what: &str) {
         let inputs = self.inputs();
         let (context, gradients) = self.expected(&inputs);
         let kernel = self.kernel_inputs(&inputs);
         let outputs = kernel.forward();
-        assert_close("context", outputs.context.clone(), &context);
+        let name = format!("{what}: context");
+        assert_close(&name, outputs.context.clone(), &context);
         let wanted = Wanted {
             queries: true,
             keys: true,
@@ -77,9 +78,10 @@ impl Case {
             ("sinks", found.sinks),
         ];
         for ((name, found), expected) in found.into_iter().zip(&gradients) {
+            let name = format!("{what}: {name}");
             assert_eq!(found.is_some(), expected.is_some(), "{name}");
             if let Some((found, expected)) = found.zip(expected.as_ref()) {
-                assert_close(name, found, expected);
+                assert_close(&name, found, expected);
             }
         }
     }
@@ -88,126 +90,65 @@ impl Case {
 fn assert_close(name: &str, found: CubeTensor, expected: &Array) {
     assert_eq!(found.shape().as_slice(), expected.shape, "{name}");
     let bytes = found.client.clone().read_one_unchecked(found.handle);
-    let largest = expected
-        .elements
-        .iter()
-        .fold(0.0_f64, |most, x| most.max(x.abs()));
+    let elements = &expected.elements;
+    let largest = elements.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
     assert!(largest > 0.0, "{name}");
-    for (n, (found, expected)) in f32::from_bytes(&bytes)
-        .iter()
-        .zip(&expected.elements)
-        .enumerate()
-    {
-        let error = (f64::from(*found) - expected).abs();
-        assert!(
-            error <= 4e-6 * largest.max(1.0),
-            "{name}[{n}]: expected {expected}, got {found}"
-        );
+    for (n, (found, expected)) in f32::from_bytes(&bytes).iter().zip(elements).enumerate() {
+        let is_near = (f64::from(*found) - expected).abs() <= 4e-6 * largest.max(1.0);
+        assert!(is_near, "{name}[{n}]: expected {expected}, got {found}");
     }
 }
 
 #[test]
-fn a_bias_of_pairs_of_dot_products() {
-    Case {
-        sizes: [2, 4, 2, 37, 71],
-        bias: Some([1, 4, 37]),
-        ..PLAIN
-    }
-    .check();
-}
-
-#[test]
-fn a_bias_of_pairs_of_additive_scores_that_many_examples_share() {
-    Case {
-        sizes: [9, 2, 1, 3, 7],
+fn modified_scores_are_those_of_plain_loops() {
+    let additive = |sizes| Case {
+        sizes,
         is_additive: true,
-        bias: Some([1, 1, 3]),
         ..PLAIN
+    };
+    let dot = |sizes| Case { sizes, ..PLAIN };
+    #[rustfmt::skip]
+    let cases = [
+        ("a bias of pairs of dot products", Case { bias: Some([1, 4, 37]), ..dot([2, 4, 2, 37, 71]) }),
+        ("a bias of pairs that many examples share", Case { bias: Some([1, 1, 3]), ..additive([9, 2, 1, 3, 7]) }),
+        (
+            "a soft cap with a bias of keys",
+            Case { has_cap: true, bias: Some([1, 2, 1]), is_causal: true, ..dot([2, 2, 1, 37, 71]) },
+        ),
+        ("a soft cap of additive scores", Case { has_cap: true, ..additive([1, 2, 1, 11, 13]) }),
+        ("a bias of distances of dot products", Case { relative_bias: Some([2, 1]), ..dot([2, 4, 2, 37, 150]) }),
+        (
+            "a bias of distances of many queries",
+            Case { relative_bias: Some([1, 2]), is_causal: true, ..additive([3, 2, 1, 101, 7]) },
+        ),
+        ("sinks of dot products", Case { bias: Some([2, 1, 5]), has_sinks: true, ..dot([2, 4, 2, 5, 7]) }),
+    ];
+    for (what, case) in cases {
+        case.check(what);
     }
-    .check();
 }
 
 #[test]
-fn a_soft_cap_with_a_bias_of_keys_of_dot_products() {
-    Case {
-        sizes: [2, 2, 1, 37, 71],
+fn all_modifiers_together_are_those_of_plain_loops() {
+    let all = |bias| Case {
         has_cap: true,
-        bias: Some([1, 2, 1]),
-        is_causal: true,
-        ..PLAIN
-    }
-    .check();
-}
-
-#[test]
-fn a_soft_cap_of_additive_scores() {
-    Case {
-        sizes: [1, 2, 1, 11, 13],
-        is_additive: true,
-        has_cap: true,
-        ..PLAIN
-    }
-    .check();
-}
-
-#[test]
-fn a_bias_of_distances_of_dot_products() {
-    Case {
-        sizes: [2, 4, 2, 37, 150],
-        relative_bias: Some([2, 1]),
-        ..PLAIN
-    }
-    .check();
-}
-
-#[test]
-fn a_bias_of_distances_of_additive_scores_of_many_queries() {
-    Case {
-        sizes: [3, 2, 1, 101, 7],
-        is_additive: true,
-        relative_bias: Some([1, 2]),
-        is_causal: true,
-        ..PLAIN
-    }
-    .check();
-}
-
-#[test]
-fn sinks_of_dot_products() {
-    Case {
-        sizes: [2, 4, 2, 5, 7],
-        bias: Some([2, 1, 5]),
+        bias: Some(bias),
+        relative_bias: Some([1, 4]),
         has_sinks: true,
         ..PLAIN
-    }
-    .check();
-}
-
-#[test]
-fn all_together_of_one_query_whose_keys_are_split() {
-    Case {
+    };
+    let one_query = Case {
         sizes: [1, 4, 2, 1, 700],
-        has_cap: true,
-        bias: Some([1, 1, 1]),
-        relative_bias: Some([1, 4]),
-        has_sinks: true,
-        ..PLAIN
-    }
-    .check();
-}
-
-#[test]
-fn all_together_of_additive_scores() {
-    Case {
+        ..all([1, 1, 1])
+    };
+    one_query.check("one query whose keys are split");
+    let additive = Case {
         sizes: [2, 4, 2, 37, 71],
         is_additive: true,
-        has_cap: true,
-        bias: Some([2, 1, 1]),
-        relative_bias: Some([1, 4]),
-        has_sinks: true,
         is_causal: true,
-    }
-    .check();
+        ..all([2, 1, 1])
+    };
+    additive.check("additive scores");
 }
 
 #[test]

@@ -1,6 +1,9 @@
+use attention_tests::assert_says;
+
 use super::*;
 use crate::data::tasks::Task;
 use crate::data::{group_by_source, split_holdout};
+use crate::tests::line;
 use crate::text::tokens::Tokenization;
 use crate::text::vocab::Vocab;
 
@@ -64,28 +67,22 @@ fn rare_tokens_are_unknown_and_some_must_be_frequent() {
     let pairs = corpus.clone().into_pairs();
     let all = corpus.vocabs_within(&VocabLimits::default()).unwrap();
     assert_eq!(all, Vocabs::build(&pairs.train));
-    let two = limits(1, 2);
-    let vocabs = corpus.vocabs_within(&two).unwrap();
+    let vocabs = corpus.vocabs_within(&limits(1, 2)).unwrap();
     let most_frequent = Tokenization::Spaces.split("a a b");
     assert_eq!(vocabs.source, Vocab::build([&most_frequent[..]]));
     let example = corpus.train_examples(&vocabs).get(1);
     assert_eq!(example.source, [4, Vocab::UNK]);
+    #[rustfmt::skip]
     let refused = [
-        limits(2, 9),
-        limits(4, 9),
-        limits(0, 9),
-        limits(1, 0),
-        limits(1, 1 << 32),
+        (limits(2, 9), "--min-count: expected at most 1, the count of the most frequent target token, found 2"),
+        (limits(4, 9), "--min-count: expected at most 3, the count of the most frequent source token, found 4"),
+        (limits(0, 9), "--min-count: expected at least 1, found 0"),
+        (limits(1, 0), "--max-vocab: expected at least 1, found 0"),
+        (limits(1, 1 << 32), "--max-vocab: expected at most 4294967295, found 4294967296"),
     ];
-    let errors = refused.map(|it| corpus.vocabs_within(&it).unwrap_err().to_string());
-    let expected = [
-        "--min-count: expected at most 1, the count of the most frequent target token, found 2",
-        "--min-count: expected at most 3, the count of the most frequent source token, found 4",
-        "--min-count: expected at least 1, found 0",
-        "--max-vocab: expected at least 1, found 0",
-        "--max-vocab: expected at most 4294967295, found 4294967296",
-    ];
-    assert_eq!(errors, expected);
+    for (limits, expected) in refused {
+        assert_eq!(line(corpus.vocabs_within(&limits)), expected);
+    }
 }
 
 #[test]
@@ -101,8 +98,7 @@ fn generated_pairs_are_a_corpus() {
 
 #[test]
 fn a_chunk_has_whole_sources() {
-    let lines = "a b\tx\nc\ty\na  b\tz z\nd\tx\nc\tx\na b\ty\n";
-    let file = PairFile::from_bytes("pairs.tsv", lines);
+    let file = PairFile::from_bytes("pairs.tsv", "a b\tx\nc\ty\na  b\tz z\nd\tx\nc\tx\na b\ty\n");
     let corpus = Corpus::to_validate(&file, &options(Tokenization::Spaces)).unwrap();
     // The sources `a b`, `c` and `d` have ten, four and two tokens with their targets.
     for (most, sources) in [
@@ -113,8 +109,11 @@ fn a_chunk_has_whole_sources() {
         (14, &["aaacc", "d"]),
         (15, &["aaaccd"]),
     ] {
-        let of_chunk = |chunk: Vec<Pair>| -> String {
-            chunk.iter().map(|pair| pair.source[0].as_str()).collect()
+        let of_chunk = |chunk: Vec<Pair>| {
+            chunk
+                .iter()
+                .map(|pair| &pair.source[0][..])
+                .collect::<String>()
         };
         let found: Vec<String> = corpus.valid.chunks(most).map(of_chunk).collect();
         assert_eq!(found, sources, "{most}");
@@ -124,9 +123,6 @@ fn a_chunk_has_whole_sources() {
 #[test]
 fn one_source_cannot_be_split() {
     let file = PairFile::from_bytes("pairs.tsv", "a  b\tx\na b\ty\n");
-    let error = Corpus::of_files(&file, None, &options(Tokenization::Spaces), 1)
-        .unwrap_err()
-        .to_string();
-    let expected = "at least two different sources, found one";
-    assert!(error.contains(expected), "{error}");
+    let corpus = Corpus::of_files(&file, None, &options(Tokenization::Spaces), 1);
+    assert_says(line(corpus), "at least two different sources, found one");
 }

@@ -1,9 +1,11 @@
 use std::fs;
 
+use attention_tests::assert_says;
+
 use super::*;
 use crate::data::pairs::Pair;
 use crate::error::{Error, Result};
-use crate::tests::rows;
+use crate::tests::{line, rows};
 use crate::text::tokens::Tokenization::{Chars, Spaces};
 
 fn options(columns: &str) -> PairFileOptions {
@@ -11,6 +13,12 @@ fn options(columns: &str) -> PairFileOptions {
         columns: columns.parse().unwrap(),
         ..PairFileOptions::new(Spaces, Spaces)
     }
+}
+
+/// The error of loading, which is one line.
+#[track_caller]
+fn error(content: impl AsRef<[u8]>, options: &PairFileOptions) -> String {
+    line(load(content, options))
 }
 
 fn load(content: impl AsRef<[u8]>, options: &PairFileOptions) -> Result<Vec<Pair>> {
@@ -37,10 +45,8 @@ fn plain_windows_and_marked_files_read_alike() {
         assert_eq!(load(same, &options("1,2")).unwrap(), plain, "{same:?}");
     }
     assert_eq!(load("X Y\ta b\nZ\tc\n", &options("2,1")).unwrap(), plain);
-    assert_eq!(
-        load("1\tX Y\ta b\n2\tZ\tc\n", &options("3,2")).unwrap(),
-        plain
-    );
+    let third = load("1\tX Y\ta b\n2\tZ\tc\n", &options("3,2"));
+    assert_eq!(third.unwrap(), plain);
 }
 
 #[test]
@@ -74,15 +80,11 @@ a\tb\nc\td\n \te\n | 3 | source in column 1, found an empty column
 a\tb\nc\t\nd\te | 2 | target in column 2, found an empty column
 "#;
     for [content, line, message] in rows(table) {
-        let error = load(content, &options("1,2")).unwrap_err().to_string();
         let expected = format!("pairs.tsv:{line}: expected a {message}");
-        assert!(error.contains(&expected), "{error}");
+        assert_says(error(content, &options("1,2")), &expected);
     }
-    let error = load(b"a\tb\nc\tab\xff\nd\te", &options("1,2"))
-        .unwrap_err()
-        .to_string();
     let expected = "pairs.tsv:2: expected UTF-8 text, found other bytes from byte 5 on; `iconv -f LATIN1 -t UTF-8` may";
-    assert!(error.contains(expected), "{error}");
+    assert_says(error(b"a\tb\nc\tab\xff\nd\te", &options("1,2")), expected);
     let mut zero = options("1,2");
     zero.columns.source = 0;
     assert!(matches!(load("a\tb\n", &zero), Err(Error::Config { .. })));
@@ -101,8 +103,7 @@ fn the_whole_of_a_sorted_file_tells_its_tokens() {
     let expected = (Spaces, Spaces);
     assert_eq!((guessed.source_tokens, guessed.target_tokens), expected);
     // Comments stand where a line would have been read.
-    let commented = "# a\nab A B\n".repeat(1_500);
-    let file = PairFile::from_bytes("words.dict", commented);
+    let file = PairFile::from_bytes("words.dict", "# a\nab A B\n".repeat(1_500));
     assert!(file.guess(Columns::default()).is_ok());
 }
 
@@ -114,9 +115,7 @@ fn a_pair_of_too_many_tokens_is_refused_by_its_line() {
     };
     assert_eq!(load("a b c\tX\nc\tX Y Z\n", &options).unwrap().len(), 2);
     for (line, side) in [("a b c d\tX\n", "source"), ("a\tX Y Z U\n", "target")] {
-        let error = load(format!("a\tb\n{line}"), &options)
-            .unwrap_err()
-            .to_string();
+        let error = error(format!("a\tb\n{line}"), &options);
         let message =
             format!("pairs.tsv:2: expected a {side} of at most 3 tokens (--max-tokens), found 4");
         assert!(error.ends_with(&message), "{error}");
@@ -133,23 +132,17 @@ fn control_characters_are_refused_by_their_line() {
         ("\u{b}", "U+000B"),
         ("\u{c}", "U+000C"),
     ] {
-        let error = load(format!("a\tb\nc{control}d\te\n"), &options("1,2"))
-            .unwrap_err()
-            .to_string();
-        let message = format!(
-            "pairs.tsv:2: expected text without control characters, found {name} in column 1"
-        );
+        let error = error(format!("a\tb\nc{control}d\te\n"), &options("1,2"));
+        let message = "pairs.tsv:2: expected text without control characters, found";
+        let message = format!("{message} {name} in column 1");
         assert!(error.ends_with(&message), "{error}");
     }
     // So are they at either end of a column, and of the file; a tab or line end there is none.
     for control in ['\u{b}', '\u{c}', '\u{85}'] {
-        for line in [
-            format!("{control}a\tb\nc\td"),
-            format!("c\ta{control}\t\r\n"),
-        ] {
-            let error = load(&line, &options("1,2")).unwrap_err().to_string();
+        for line in ["CONTROLa\tb\nc\td", "c\taCONTROL\t\r\n"] {
+            let line = line.replace("CONTROL", &control.to_string());
             let message = "pairs.tsv:1: expected text without control characters, found U+00";
-            assert!(error.contains(message), "{line:?}: {error}");
+            assert_says(error(&line, &options("1,2")), message);
         }
     }
     // In a column that is not read it hurts nobody.
@@ -183,9 +176,7 @@ go\twent\t \tx\n | in column 3, found an empty column
 go\twent\tV PST\n | divided by ; without spaces, found "V PST"
 "#;
     for [line, message] in rows(table) {
-        let error = load(line, &options("lemma,form,tags"))
-            .unwrap_err()
-            .to_string();
+        let error = error(line, &options("lemma,form,tags"));
         let expected = format!("pairs.tsv:1: expected tags {message}");
         assert!(error.ends_with(&expected), "{error}");
     }

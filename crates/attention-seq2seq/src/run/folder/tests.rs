@@ -1,6 +1,7 @@
 mod checkpoints;
 mod lock;
 
+use attention_tests::assert_says;
 use tempfile::TempDir;
 
 use super::*;
@@ -8,8 +9,8 @@ use crate::attention::AttentionKind;
 use crate::data::pair_file::{Columns, PairFile};
 use crate::data::tasks::Task;
 use crate::model::Seq2SeqConfig;
-use crate::run::{CheckpointFiles, DataSource, Figures, TrainConfig};
-use crate::tests::rows;
+use crate::run::{CheckpointFiles, DataSource, TrainConfig};
+use crate::tests::{self, epoch_of, rows};
 use crate::text::tokens::Tokenization::Chars;
 use crate::text::vocab::Vocab;
 
@@ -79,20 +80,6 @@ fn edit(run: &RunDir, from: &str, to: &str) {
     fs::write(run.config_file(), text.replacen(from, to, 1)).unwrap();
 }
 
-fn epoch_of(epoch: usize, loss: f64) -> Epoch {
-    let figures = |loss| Figures {
-        loss,
-        exact_match: 0.0,
-        token_errors: 0.0,
-        bleu: None,
-    };
-    Epoch {
-        epoch,
-        train: figures(9.0),
-        valid: figures(loss),
-    }
-}
-
 fn open(run: &RunDir, after: Option<usize>) -> Journal<'_> {
     let journal = run.journal(after, Select::Loss).unwrap();
     journal.open().unwrap();
@@ -116,9 +103,7 @@ fn checkpoint_files(run: &RunDir) -> Vec<String> {
 
 /// The error line, without the folder.
 fn line<T>(result: Result<T>, run: &RunDir) -> String {
-    let line = result.err().unwrap().to_string();
-    assert_eq!(line.lines().count(), 1, "{line}");
-    line.replace(&run.path().display().to_string(), "RUN")
+    tests::line(result).replace(&run.path().display().to_string(), "RUN")
 }
 
 #[test]
@@ -159,8 +144,7 @@ fn a_manifest_that_a_hand_confused_is_an_error() {
     for [from, to, reason] in rows(table) {
         fs::write(run.config_file(), &good).unwrap();
         edit(&run, &from, &to);
-        let line = line(run.load_config(), &run);
-        assert!(line.contains(&reason), "{line}");
+        assert_says(line(run.load_config(), &run), &reason);
     }
 }
 

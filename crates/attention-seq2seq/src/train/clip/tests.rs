@@ -69,16 +69,9 @@ fn a_larger_norm_of_all_together_becomes_the_one_asked_for() {
 
 #[test]
 fn gradients_whose_squares_overflow_are_clipped() {
-    let root = 2f64.sqrt();
     for size in [1e20, 1e30, 2e38] {
-        check(
-            EXACT_WAYS,
-            DType::F32,
-            [size, 0.0, size],
-            root * size,
-            1.0,
-            1e-6,
-        );
+        let (gradients, norm) = ([size, 0.0, size], 2f64.sqrt() * size);
+        check(EXACT_WAYS, DType::F32, gradients, norm, 1.0, 1e-6);
     }
     let (found, _) = clipped(WAYS[0], DType::F32, 1.0, [1e20, 1e20, 0.0]);
     for found in &found[..2] {
@@ -113,14 +106,8 @@ fn gradients_in_half_precision_are_clipped_in_single() {
         check(&WAYS[..1], dtype, [300.0, 0.0, 400.0], 500.0, 1.0, 4e-3);
         check(&WAYS, dtype, [3.0, 0.0, 4.0], 5.0, 1.0, 4e-3);
     }
-    check(
-        EXACT_WAYS,
-        DType::BF16,
-        [1e20, 0.0, 1e20],
-        2f64.sqrt() * 1e20,
-        1.0,
-        8e-3,
-    );
+    let (gradients, norm) = ([1e20, 0.0, 1e20], 2f64.sqrt() * 1e20);
+    check(EXACT_WAYS, DType::BF16, gradients, norm, 1.0, 8e-3);
 }
 
 #[test]

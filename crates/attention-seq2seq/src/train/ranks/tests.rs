@@ -1,21 +1,19 @@
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use attention_core::{DotProductAttention, DotProductAttentionConfig};
+use attention_core::DotProductAttention;
 use attention_tests::parameters;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use tempfile::TempDir;
 
 use super::*;
 use crate::data::examples::{Example, Examples};
 use crate::device::test_device;
 use crate::error::{Error, Result};
-use crate::model::{Seq2Seq, Seq2SeqConfig};
+use crate::model::Seq2Seq;
 use crate::run::{Epoch, RunDir, TrainConfig};
+use crate::tests::{folder, model};
 use crate::train::{Interrupter, TrainEvent, TrainObserver, Training, TrainingEnd};
 
 /// Threads that sum their values one after the other, so that all have the same sums.
@@ -44,10 +42,8 @@ impl Communicator for Thread {
         values.fill(0.0);
         for of_rank in &*self.all.values.lock().unwrap() {
             assert_eq!(of_rank.len(), values.len(), "one message for all");
-            values
-                .iter_mut()
-                .zip(of_rank)
-                .for_each(|(sum, x)| *sum += x);
+            let pairs = values.iter_mut().zip(of_rank);
+            pairs.for_each(|(sum, x)| *sum += x);
         }
         self.all.barrier.wait();
         Ok(())
@@ -75,30 +71,16 @@ fn on_ranks<T: Send>(size: usize, work: impl Fn(&Thread) -> T + Sync) -> Vec<T> 
     })
 }
 
-/// The same model each time.
-fn model() -> Seq2Seq<DotProductAttention> {
-    let device = test_device().autodiff();
-    let config = Seq2SeqConfig::new(8, 8)
-        .with_embedding_size(3)
-        .with_hidden_size(4);
-    let model = config.init(DotProductAttentionConfig::new().init(), &device);
-    let mut random = StdRng::seed_from_u64(3);
-    parameters::changed(model, |_, mut value| {
-        value.data.fill_with(|| random.random_range(-0.5..0.5));
-        value
-    })
-}
-
 /// Copies of 1 to 5 tokens: batches of 5 have uneven shares, and the last has one example alone.
 fn examples() -> Examples {
-    let tokens = |at: u32| {
-        (0..1 + at % 5)
+    let copy = |at: u32| {
+        let tokens: Vec<u32> = (0..1 + at % 5)
             .map(|token| 4 + (at + 3 * token) % 4)
-            .collect()
-    };
-    let copy = |at| Example {
-        source: tokens(at),
-        target: tokens(at),
+            .collect();
+        Example {
+            source: tokens.clone(),
+            target: tokens,
+        }
     };
     (0..21).map(copy).collect::<Vec<_>>().into()
 }
@@ -125,12 +107,6 @@ fn training<O: TrainObserver>(
         interrupter: Interrupter::new(),
         observer,
     }
-}
-
-fn folder() -> (TempDir, RunDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let run = RunDir::new(folder.path());
-    (folder, run)
 }
 
 #[track_caller]
@@ -185,20 +161,17 @@ fn another_number_of_ranks_goes_on() {
 #[test]
 fn a_rank_with_other_data_settings_or_parameters_is_named_everywhere() {
     type Change = fn(&mut Training<Seq2Seq<DotProductAttention>>);
-    let changes: [(Change, &str); 4] = [
-        (|it| it.config.learning_rate *= 2.0, "settings"),
-        (
-            |it| it.train = vec![examples().get(1)].into(),
-            "training pairs",
-        ),
-        (
-            |it| it.valid = vec![examples().get(1)].into(),
-            "validation pairs",
-        ),
-        (
-            |it| it.model.encoder.embedding.weight = model().decoder.embedding.weight,
-            "parameters",
-        ),
+    let changes: [(&str, Change); 4] = [
+        ("settings", |it| it.config.learning_rate *= 2.0),
+        ("training pairs", |it| {
+            it.train = vec![examples().get(1)].into()
+        }),
+        ("validation pairs", |it| {
+            it.valid = vec![examples().get(1)].into()
+        }),
+        ("parameters", |it| {
+            it.model.encoder.embedding.weight = model().decoder.embedding.weight;
+        }),
     ];
     let errors = |change: Change| {
         let (_folder, run) = folder();
@@ -209,11 +182,10 @@ fn a_rank_with_other_data_settings_or_parameters_is_named_everywhere() {
             }
             training.launch_on(rank).unwrap_err().to_string()
         });
-        assert_eq!(errors[0], errors[1]);
-        assert_eq!(errors[0], errors[2]);
+        assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
         errors[0].clone()
     };
-    for (change, what) in changes {
+    for (what, change) in changes {
         let expected = format!("rank 2 has other {what} than rank 0: start the same program ");
         let found = errors(change);
         assert!(found.starts_with(&expected), "{found}");

@@ -1,18 +1,17 @@
 use std::slice;
 
-use attention_core::{DotProductAttention, DotProductAttentionConfig};
+use attention_core::DotProductAttention;
 use attention_tests::parameters;
 use burn::module::Module;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use tempfile::TempDir;
+use rand::RngExt;
 
 use super::*;
 use crate::data::batch::Batch;
 use crate::data::examples::Example;
 use crate::device::test_device;
-use crate::model::{Seq2Seq, Seq2SeqConfig};
+use crate::model::Seq2Seq;
 use crate::run::Figures;
+use crate::tests::{self, folder};
 use crate::train::TrainOutput;
 use crate::train::order::optimizer_bytes;
 
@@ -21,16 +20,9 @@ type Model = Seq2Seq<DotProductAttention>;
 /// A token whose embedding is NaN.
 const POISON: u32 = 6;
 
-/// The same model each time. Not by the device's seed: other tests draw from it, too, at the same time.
+/// The same model each time.
 fn model() -> Model {
-    let device = test_device().autodiff();
-    let config = Seq2SeqConfig::new(8, 8)
-        .with_embedding_size(3)
-        .with_hidden_size(4);
-    let model = config.init(DotProductAttentionConfig::new().init(), &device);
-    let mut random = StdRng::seed_from_u64(3);
-    parameters::changed(model, |path, mut value| {
-        value.data.fill_with(|| random.random_range(-0.5..0.5));
+    parameters::changed(tests::model(), |path, mut value| {
         if path == "encoder.embedding.weight" {
             let row = POISON as usize * 3;
             value.data[row..row + 3].fill(f64::NAN);
@@ -205,16 +197,12 @@ fn the_reason_names_the_first_parameter_or_the_loss() {
     assert_eq!(fault(&step(0)).unwrap(), expected);
     let mut good = step(1);
     assert_eq!(fault(&good), None);
-    let is_finite =
-        |output: &TrainOutput| TrainOutput::are_finite(slice::from_ref(output)).unwrap();
+    let is_finite = |it: &TrainOutput| TrainOutput::are_finite(slice::from_ref(it)).unwrap();
     assert!(is_finite(&good) && !is_finite(&step(0)));
     // Behind a maximum or a mask, a NaN leaves no trace in the gradients.
-    for (loss, reason) in [
-        (f32::NAN, "its loss is NaN"),
-        (f32::INFINITY, "its loss is inf"),
-    ] {
+    for loss in [f32::NAN, f32::INFINITY] {
         good.output.loss = good.output.loss.full_like(loss);
-        assert_eq!(fault(&good).unwrap(), reason);
+        assert_eq!(fault(&good).unwrap(), format!("its loss is {loss}"));
         assert!(!is_finite(&good));
     }
 }
@@ -238,12 +226,6 @@ fn stopped_after(run: &RunDir, first: &[u32], resume_from: Option<usize>, epochs
     let mut training = training(run, first, resume_from);
     training.config.epochs = epochs;
     assert_eq!(training.launch().unwrap(), TrainingEnd::LastEpoch);
-}
-
-fn folder() -> (TempDir, RunDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let run = RunDir::new(folder.path());
-    (folder, run)
 }
 
 #[test]

@@ -22,20 +22,17 @@ fn an_end_that_is_also_a_token_of_the_data_is_refused() {
     let tokens = ["x".to_string(), "<eos>".to_string()];
     translator.vocabs.target = Vocab::build([&tokens[..]]);
     for prefix in [&["<eos>"][..], &["x", "<eos>"]] {
-        let error = translator.check_explanation(&config(prefix)).unwrap_err();
+        let expected = "the prefix: expected no `<eos>` at its end, which is a token of this model's data, found one";
         assert_eq!(
-            error.to_string(),
-            "the prefix: expected no `<eos>` at its end, which is a token of this model's data, found one"
+            line(translator.check_explanation(&config(prefix))),
+            expected
         );
     }
     let forced = config(&["<eos>", "x"]);
     let explanation = translator.explain("bed", &forced).unwrap();
-    let outputs = &explanation.outputs;
-    assert!(
-        outputs
-            .iter()
-            .all(|it| it.tokens().starts_with(&forced.prefix))
-    );
+    for output in explanation.outputs {
+        assert!(output.tokens().starts_with(&forced.prefix), "{output:?}");
+    }
 }
 
 /// The explanation, stopped after `questions` questions, and the number that it asked.
@@ -46,8 +43,7 @@ fn explained_until(
 ) -> (Result<Explanation>, usize) {
     let asked = Cell::new(0);
     let should_stop = || asked.replace(asked.get() + 1) >= questions;
-    let source = Chars.split("decade");
-    let explanation = translator.explain_tokens_until(&source, config, should_stop);
+    let explanation = translator.explain_tokens_until(&Chars.split("decade"), config, should_stop);
     (explanation, asked.get())
 }
 
@@ -98,10 +94,8 @@ fn an_output_that_was_not_searched_for_has_its_penalties() {
                 let explained = translator.explain("bed", &whole).unwrap().outputs.remove(0);
                 let [score, log_probability] = [output.score, output.log_probability];
                 assert!((explained.log_probability - log_probability).abs() < 1e-9);
-                assert!(
-                    (explained.score - score).abs() < 1e-6,
-                    "{explained:?} {score}"
-                );
+                let is_near = (explained.score - score).abs() < 1e-6;
+                assert!(is_near, "{explained:?} {score}");
             }
         }
         // The greedy output is cut off, and none of the search's.
@@ -146,13 +140,11 @@ fn an_explanation_of_too_many_numbers_is_refused_before_they_are_computed() {
             for most in [1, numbers - 1] {
                 let (refused, asked) =
                     explained_until(&translator, &limited(Some(most)), usize::MAX);
-                assert_eq!(
-                    line(refused),
-                    format!(
-                        "the explanation: expected at most {most} weights, changes and alternatives of its outputs, \
-                         found {numbers}; fewer outputs, or a shorter source, have fewer"
-                    )
+                let expected = format!(
+                    "the explanation: expected at most {most} weights, changes and alternatives of its outputs, found \
+                     {numbers}; fewer outputs, or a shorter source, have fewer"
                 );
+                assert_eq!(line(refused), expected);
                 // The search was all, of the greedy output first: a question before it, and one after it.
                 assert!(asked < questions && asked <= 2 * MAX_LEN + 2, "{asked}");
             }

@@ -7,8 +7,6 @@ use crate::model::{LengthPenalty, Seq2SeqModel};
 
 const WIDE: usize = 8;
 
-const NO_TOKEN: &str = "a source: expected at least one token, found none";
-
 /// Sources of several lengths, some of them alike.
 const TEXTS: [&str; 9] = [
     "fade", "a", "bed", "a", "decade", "cab", "f", "dab", "faced",

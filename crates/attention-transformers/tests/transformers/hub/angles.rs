@@ -8,7 +8,7 @@ use attention_transformers::hub::{load_gemma2, load_gemma3, load_llama, load_phi
 use attention_transformers::position_embedding::PositionLimit;
 use attention_transformers::{BeamConfig, GenerateConfig};
 use burn::tensor::Device;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 use super::folder::FolderCopy;
@@ -17,18 +17,13 @@ use super::references::{Loaded, check_logits, tensor};
 /// A copy of a folder whose config has these fields; null removes one.
 fn changed(family: &str, fields: Value) -> FolderCopy {
     let copy = FolderCopy::of(family);
-    copy.change_json("config.json", |config| change(config, fields));
-    copy
-}
-
-fn change(config: &mut Map<String, Value>, fields: Value) {
     for (name, value) in fields.as_object().unwrap().clone() {
-        if value.is_null() {
-            config.remove(&name);
-        } else {
-            config.insert(name, value);
+        match value {
+            Value::Null => copy.unset(&name),
+            value => copy.set(&name, value),
         }
     }
+    copy
 }
 
 /// The logits of a family with other fields.
@@ -38,8 +33,7 @@ fn logits<S: ScoringFunction>(
     load: fn(PathBuf, &Device) -> Loaded<S>,
 ) -> Array {
     let device = &device::plain()[0];
-    let folder = changed(family, fields);
-    let model = load(folder.path().to_owned(), device).unwrap();
+    let model = load(changed(family, fields).path().to_owned(), device).unwrap();
     let tokens = tensor(&hugging_face_logits(family).tokens, device);
     Array::read(model.forward(tokens, NewRows::All))
 }
@@ -68,19 +62,16 @@ fn rope_scaling_changes_the_angles_of_layers_without_a_window() {
         json!({ "rope_type": "default", "rope_theta": 3000.0 }),
         json!({ "type": "default", "rope_theta": 3000.0, "factor": 7.0 }),
     ] {
-        let copy = changed(
-            "gemma3",
-            json!({ "rope_parameters": nested(full), "rope_scaling": linear, "rope_theta": 77.0 }),
-        );
+        let fields =
+            json!({ "rope_parameters": nested(full), "rope_scaling": linear, "rope_theta": 77.0 });
+        let copy = changed("gemma3", fields);
         check_logits("gemma3", copy.path(), load_gemma3);
     }
     // A base of its own, and a field that it has not.
     let all = json!({ "rope_type": "linear", "factor": 2.0, "rope_theta": 3000.0 });
     let full = json!({ "rope_type": "yarn", "rope_theta": 5.0 });
-    let copy = changed(
-        "gemma3",
-        json!({ "rope_parameters": nested(full), "rope_scaling": all }),
-    );
+    let fields = json!({ "rope_parameters": nested(full), "rope_scaling": all });
+    let copy = changed("gemma3", fields);
     check_logits("gemma3", copy.path(), load_gemma3);
 
     let older = |scaling: Value| {
@@ -103,19 +94,15 @@ fn a_rope_scaling_that_would_be_ignored_is_refused() {
     let older = json!({ "type": "linear", "factor": 2.0 });
     let no_kind = "`rope_scaling.rope_type`: expected the kind of scaling, \
                    as version 5 of `transformers` ignores `type` here, got none";
+    let no_object = "`rope_parameters.full_attention`: expected an object, which `rope_scaling` changes, got none";
     for (parameters, scaling, expected) in [
         (Value::Null, older.clone(), no_kind),
         (Value::Null, json!({ "factor": 2.0 }), no_kind),
         (default, older, no_kind),
-        (
-            json!({}),
-            linear,
-            "`rope_parameters.full_attention`: expected an object, which `rope_scaling` changes, got none",
-        ),
+        (json!({}), linear, no_object),
     ] {
         let fields = json!({ "rope_scaling": scaling, "rope_parameters": parameters });
-        let copy = changed("gemma3", fields);
-        let error = load_gemma3(copy.path(), &device::plain()[0])
+        let error = load_gemma3(changed("gemma3", fields).path(), &device::plain()[0])
             .unwrap_err()
             .to_string();
         assert!(error.ends_with(expected), "{error}");
@@ -124,19 +111,16 @@ fn a_rope_scaling_that_would_be_ignored_is_refused() {
 
 #[test]
 fn the_original_length_stands_within_nested_angles_and_beside_others() {
+    const TOP: &str = "original_max_position_embeddings";
     let yarn = |original: Value| {
         let mut yarn = json!({
             "rope_type": "yarn", "rope_theta": 300.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5,
-            "original_max_position_embeddings": original,
         });
-        if original.is_null() {
-            yarn.as_object_mut()
-                .unwrap()
-                .remove("original_max_position_embeddings");
+        if !original.is_null() {
+            yarn[TOP] = original;
         }
         yarn
     };
-    const TOP: &str = "original_max_position_embeddings";
     let gemma3 = |within: Value, top: Value| {
         of_gemma3(json!({ "rope_parameters": nested(yarn(within)), TOP: top }))
     };
@@ -240,13 +224,12 @@ fn generation_ends_with_the_angles() {
         max_positions: 10,
         reason: "`longrope` has other angles for all tokens of a longer text",
     };
-    assert_eq!(
-        texts[0].finish_reason,
-        Some(FinishReason::PositionLimit(limit))
-    );
-    assert_eq!(texts[1].finish_reason, Some(FinishReason::MaxTokens));
-    let lens: Vec<_> = texts.iter().map(|text| text.tokens.len()).collect();
-    assert_eq!(lens, [7, 8]);
+    for (text, len, reason) in [
+        (&texts[0], 7, FinishReason::PositionLimit(limit)),
+        (&texts[1], 8, FinishReason::MaxTokens),
+    ] {
+        assert_eq!((text.tokens.len(), text.finish_reason), (len, Some(reason)));
+    }
     for (prompt, text) in prompts.iter().zip(&texts) {
         let mut all = prompt.clone();
         for token in &text.tokens {

@@ -6,6 +6,7 @@ use attention_core::NewRows;
 use attention_tests::{Array, assert_close, assert_same, assert_says, device, hugging_face_masked};
 use attention_transformers::hub::{load_bert, load_bert_encoder, load_t5_encoder, open};
 use attention_transformers::text_encoder::Pooling;
+use burn::tensor::Tensor;
 use serde_json::json;
 
 use super::folder::{FolderCopy, original};
@@ -14,7 +15,7 @@ use super::references::tensor;
 const TOLERANCE: f64 = 1e-5;
 
 /// The rows of examples that are tokens.
-pub(super) fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
+fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
     let lens = lens.iter().enumerate();
     let rows = lens.flat_map(|(b, len)| (0..*len).map(move |row| [b, row]));
     let rows: Vec<[usize; 2]> = rows.collect();
@@ -22,6 +23,12 @@ pub(super) fn of_tokens(logits: &Array, lens: &[usize]) -> Array {
         let [b, row] = rows[at[0]];
         logits.at(&[b, row, at[1]])
     })
+}
+
+/// The rows of tokens are those of `expected`.
+pub(super) fn assert_tokens_close(what: &str, rows: Tensor<3>, expected: &Array, lens: &[usize]) {
+    let [got, expected] = [&Array::read(rows), expected].map(|rows| of_tokens(rows, lens));
+    assert_close(what, &got, &expected, TOLERANCE);
 }
 
 /// Compares the logits of the BERT at `folder` with a family's logits.
@@ -33,9 +40,7 @@ fn check_bert(family: &str, folder: &Path) {
             [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
         let types = model.embedding.types.is_some().then_some(types);
         let logits = model.forward(tokens, types, NewRows::First(&expected.lens));
-        let [got, expected] = [&Array::read(logits), &expected.logits]
-            .map(|logits| of_tokens(logits, &expected.lens));
-        assert_close(family, &got, &expected, TOLERANCE);
+        assert_tokens_close(family, logits, &expected.logits, &expected.lens);
     });
 }
 
@@ -48,10 +53,8 @@ fn bert_without_a_head_embeds_texts() {
         let inputs = || [&expected.tokens, &expected.types].map(|tokens| tensor(tokens, device));
         let rows = NewRows::First(&expected.lens);
         let [tokens, types] = inputs();
-        let features = Array::read(model.features(tokens, Some(types), rows));
-        let [got, wanted] =
-            [&features, &expected.logits].map(|features| of_tokens(features, &expected.lens));
-        assert_close("features", &got, &wanted, TOLERANCE);
+        let features = model.features(tokens, Some(types), rows);
+        assert_tokens_close("features", features, &expected.logits, &expected.lens);
         let [tokens, types] = inputs();
         let means = model.embeddings(tokens, Some(types), rows, Pooling::Mean);
         let wanted = expected.means.as_ref().unwrap();
@@ -143,17 +146,12 @@ fn models_saved_alone() {
             let model = open(original(family), device).unwrap();
             let rows = NewRows::First(&expected.lens);
             let features = model.features(tensor(&expected.tokens, device), rows);
-            let [got, wanted] = [&Array::read(features), &expected.logits]
-                .map(|features| of_tokens(features, &expected.lens));
-            assert_close(family, &got, &wanted, TOLERANCE);
+            assert_tokens_close(family, features, &expected.logits, &expected.lens);
         });
     }
     // The same by the other name of its embedding.
     let copy = FolderCopy::of("t5_encoder");
-    copy.change_tensors(|tensors| {
-        let embedding = tensors.remove("shared.weight").unwrap();
-        tensors.insert("encoder.embed_tokens.weight".to_string(), embedding);
-    });
+    copy.rename_one("shared.weight", "encoder.embed_tokens.weight");
     let device = &device::plain()[0];
     let [renamed, own] = [copy.path(), &original("t5_encoder")].map(|folder| {
         let model = load_t5_encoder(folder, device).unwrap();
@@ -199,12 +197,10 @@ fn padding_within_a_text_of_roberta() {
 #[test]
 fn a_bert_without_a_model_type() {
     let copy = FolderCopy::of("bert");
-    copy.change_json("config.json", |config| drop(config.remove("model_type")));
+    copy.unset("model_type");
     check_bert("bert", copy.path());
     // The class of another family is no BERT.
-    copy.change_json("config.json", |config| {
-        config.insert("architectures".into(), json!(["RobertaModel"]));
-    });
+    copy.set("architectures", json!(["RobertaModel"]));
     let error = open(copy.path(), &device::plain()[0]).unwrap_err();
     assert_says(error, "`model_type`: expected a string, got none");
 }
@@ -220,28 +216,19 @@ fn a_head_of_bert_that_the_config_calls_tied() {
 #[test]
 fn older_names_of_bert() {
     let copy = FolderCopy::of("bert");
-    copy.change_tensors(|tensors| {
-        let all = std::mem::take(tensors).into_iter();
-        let renamed = all.map(|(name, tensor)| {
-            let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
-            (name.replace("LayerNorm.bias", "LayerNorm.beta"), tensor)
-        });
-        tensors.extend(renamed);
-        let (embedding, bias) = (
-            "bert.embeddings.word_embeddings.weight",
-            "cls.predictions.bias",
-        );
-        let copies = [
-            ("cls.predictions.decoder.weight", embedding),
-            ("cls.predictions.decoder.bias", bias),
-            ("cls.seq_relationship.weight", bias),
-            ("bert.pooler.dense.weight", bias),
-            ("bert.embeddings.position_ids", bias),
-        ];
-        for (name, of) in copies {
-            let tensor = tensors[of].clone();
-            tensors.insert(name.to_string(), tensor);
-        }
+    copy.rename(|name| {
+        let name = name.replace("LayerNorm.weight", "LayerNorm.gamma");
+        name.replace("LayerNorm.bias", "LayerNorm.beta")
     });
+    let embedding = "bert.embeddings.word_embeddings.weight";
+    copy.copy_tensor(embedding, "cls.predictions.decoder.weight");
+    for name in [
+        "cls.predictions.decoder.bias",
+        "cls.seq_relationship.weight",
+        "bert.pooler.dense.weight",
+        "bert.embeddings.position_ids",
+    ] {
+        copy.copy_tensor("cls.predictions.bias", name);
+    }
     check_bert("bert", copy.path());
 }

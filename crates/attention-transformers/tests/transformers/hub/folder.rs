@@ -61,10 +61,41 @@ impl FolderCopy {
     /// A copy whose config has another value in a field.
     pub(super) fn with_field(family: &str, field: &str, value: Value) -> Self {
         let copy = Self::of(family);
-        copy.change_json("config.json", |config| {
+        copy.set(field, value);
+        copy
+    }
+
+    /// Sets a field of the config.
+    pub(super) fn set(&self, field: &str, value: Value) {
+        self.change_json("config.json", |config| {
             config.insert(field.to_string(), value);
         });
-        copy
+    }
+
+    /// Removes a field of the config.
+    pub(super) fn unset(&self, field: &str) {
+        self.change_json("config.json", |config| drop(config.remove(field)));
+    }
+
+    /// Gives tensors other names: at least one.
+    pub(super) fn rename(&self, name: impl Fn(&str) -> String) {
+        self.change_tensors(|tensors| {
+            assert!(tensors.keys().any(|own| name(own) != *own));
+            let all = std::mem::take(tensors).into_iter();
+            tensors.extend(all.map(|(own, tensor)| (name(&own), tensor)));
+        });
+    }
+
+    /// Gives one tensor another name.
+    pub(super) fn rename_one(&self, from: &str, to: &str) {
+        self.rename(|name| if name == from { to } else { name }.to_string());
+    }
+
+    /// Copies a tensor to another name.
+    pub(super) fn copy_tensor(&self, from: &str, to: &str) {
+        self.change_tensors(|tensors| {
+            tensors.insert(to.to_string(), tensors[from].clone());
+        });
     }
 
     /// Changes the tensors of `model.safetensors`.

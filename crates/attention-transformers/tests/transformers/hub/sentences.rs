@@ -47,8 +47,7 @@ fn vectors_of_sentence_transformers() {
         assert_close("all", all, &expected.vectors, TOLERANCE);
         for (mode, expected) in &expected.poolings {
             let fields = json!({ "pooling_mode": mode, "embedding_dimension": 12 });
-            let named = vectors(&pooled(fields));
-            assert_close(mode, named, expected, TOLERANCE);
+            assert_close(mode, vectors(&pooled(fields)), expected, TOLERANCE);
             let ending = match mode.as_str() {
                 "cls" => "_token",
                 mode if mode.ends_with("token") || mode.ends_with("_tokens") => "",
@@ -141,8 +140,7 @@ fn other_loaders_refuse_the_layers() {
                         which the vectors of texts are others: load the folder by `hub::open_sentences`";
         assert!(error.ends_with(expected), "{error}");
     }
-    let copy = pooled(json!({ "embedding_dimension": 12 }));
-    let opened = open(copy.path(), device);
+    let opened = open(pooled(json!({ "embedding_dimension": 12 })).path(), device);
     assert!(matches!(opened, Ok(OpenModel::Encoder(_))));
 }
 

@@ -28,6 +28,16 @@ fn ends_early(row: &[u32]) -> Vec<f64> {
     vec![of_end, 1.0 - of_end]
 }
 
+fn config(max_len: usize, beam: usize, n_best: usize) -> BeamSearchConfig {
+    let config = BeamSearchConfig::new(max_len);
+    config.with_beam(beam).with_n_best(n_best)
+}
+
+/// [`config`] with GNMT's length penalty of this exponent.
+fn gnmt(max_len: usize, beam: usize, n_best: usize, penalty: f64) -> BeamSearchConfig {
+    config(max_len, beam, n_best).with_length_penalty(LengthPenalty::Gnmt(penalty))
+}
+
 fn search(config: &BeamSearchConfig, decoding: &mut dyn Decoding) -> Vec<Vec<BeamOutput>> {
     config.search(decoding).unwrap()
 }
@@ -48,10 +58,7 @@ fn the_length_penalty_decides_between_a_short_and_a_likely_continuation() {
             (0.6, [0, 2, 1], [-0.693, -0.761, -2.731]),
             (1.0, [2, 0, 1], [-0.678, -0.693, -2.568]),
         ] {
-            let config = BeamSearchConfig::new(3)
-                .with_beam(3)
-                .with_n_best(3)
-                .with_length_penalty(LengthPenalty::Gnmt(penalty));
+            let config = gnmt(3, 3, 3, penalty);
             let all = search(&config, &mut Table::new(examples, ends_early));
             assert_eq!(all.len(), examples);
             for outputs in all {
@@ -60,10 +67,8 @@ fn the_length_penalty_decides_between_a_short_and_a_likely_continuation() {
                 for (output, score) in outputs.iter().zip(scores) {
                     assert!(output.ended && output.tokens.iter().all(|&token| token == A));
                     check_close(output.score, score);
-                    check_close(
-                        output.log_probability,
-                        [sums[0], sums[2], sums[1]][output.tokens.len()],
-                    );
+                    let sum = [sums[0], sums[2], sums[1]][output.tokens.len()];
+                    check_close(output.log_probability, sum);
                 }
             }
         }
@@ -72,13 +77,10 @@ fn the_length_penalty_decides_between_a_short_and_a_likely_continuation() {
 
 #[test]
 fn an_output_that_reaches_the_limit_is_cut_off_and_comes_last() {
-    let config = BeamSearchConfig::new(1).with_beam(2).with_n_best(2);
+    let config = config(1, 2, 2);
     let outputs = search(&config, &mut Table::new(1, ends_early)).remove(0);
-    let found: Vec<_> = outputs
-        .iter()
-        .map(|it| (it.tokens.clone(), it.ended))
-        .collect();
-    assert_eq!(found, [(vec![], true), (vec![A], false)]);
+    let found = outputs.iter().map(|it| (&it.tokens[..], it.ended));
+    assert!(found.eq([(&[][..], true), (&[A], false)]), "{outputs:?}");
     for output in &outputs {
         check_close(output.log_probability, -0.693);
     }
@@ -89,26 +91,19 @@ fn an_output_that_reaches_the_limit_is_cut_off_and_comes_last() {
     // A beam of one has no other.
     let greedy = search(&BeamSearchConfig::new(1), &mut Table::new(1, unlikely_end)).remove(0);
     assert_eq!((&greedy[0].tokens[..], greedy[0].ended), (&[A][..], false));
-    let nothing = search(&BeamSearchConfig::new(0), &mut Table::new(2, unlikely_end));
-    for outputs in nothing {
+    for outputs in search(&BeamSearchConfig::new(0), &mut Table::new(2, unlikely_end)) {
         let [output] = &outputs[..] else {
             panic!("{outputs:?}")
         };
-        let expected = (0, false, 0.0);
-        assert_eq!(
-            (output.tokens.len(), output.ended, output.log_probability),
-            expected
-        );
+        assert_eq!((output.tokens.len(), output.ended), (0, false));
+        assert_eq!(output.log_probability, 0.0);
     }
 }
 
 #[test]
 fn a_search_stops_once_no_hypothesis_can_pass_the_last_one_kept() {
     let steps = |max_len: usize, penalty: f64, n_best: usize| {
-        let config = BeamSearchConfig::new(max_len)
-            .with_beam(3)
-            .with_n_best(n_best)
-            .with_length_penalty(LengthPenalty::Gnmt(penalty));
+        let config = gnmt(max_len, 3, n_best, penalty);
         let mut table = Table::new(1, |row: &[u32]| match row.len() {
             0 => vec![0.5, 0.5],
             _ => vec![0.01, 0.99],
@@ -129,10 +124,8 @@ fn check_against_plain<'a>(
     config: &BeamSearchConfig,
     decoding: impl Fn() -> Box<dyn Decoding + 'a>,
 ) -> usize {
-    let greedy = search(
-        &config.clone().with_beam(1).with_n_best(1),
-        &mut *decoding(),
-    );
+    let of_one = config.clone().with_beam(1).with_n_best(1);
+    let greedy = search(&of_one, &mut *decoding());
     let plain = plain_search(config, &mut *decoding());
     let found = search(config, &mut *decoding());
     let mut lost = 0;
@@ -147,11 +140,8 @@ fn check_against_plain<'a>(
             expected.sort_by(|a, b| b.score.total_cmp(&a.score));
         }
         expected.truncate(config.n_best);
-        let ended = found.iter().filter(|output| output.ended);
-        assert!(
-            ended.eq(&expected),
-            "{config}: {found:?}, expected {expected:?}"
-        );
+        let ended: Vec<_> = found.iter().filter(|output| output.ended).collect();
+        assert_eq!(ended, expected.iter().collect::<Vec<_>>(), "{config}");
     }
     lost
 }
@@ -159,10 +149,7 @@ fn check_against_plain<'a>(
 #[test]
 fn dropping_what_cannot_pass_loses_no_output() {
     for (beam, n_best, penalty) in [(2, 1, 0.0), (3, 1, 0.7), (5, 1, 0.0), (5, 3, 0.7)] {
-        let config = BeamSearchConfig::new(12)
-            .with_beam(beam)
-            .with_n_best(n_best)
-            .with_length_penalty(LengthPenalty::Gnmt(penalty));
+        let config = gnmt(12, beam, n_best, penalty);
         let lost = (0..300).map(|seed| {
             // The end is likely after a few tokens, so that greedy outputs end.
             let table = move |row: &[u32]| {
@@ -173,10 +160,8 @@ fn dropping_what_cannot_pass_loses_no_output() {
             };
             check_against_plain(&config, || Box::new(Table::new(1, table)))
         });
-        assert!(
-            lost.sum::<usize>() > 0,
-            "{config}: no greedy output was lost"
-        );
+        let lost: usize = lost.sum();
+        assert!(lost > 0, "{config}: no greedy output was lost");
     }
 }
 
@@ -192,10 +177,7 @@ fn prompts_have_outputs_at_least_as_likely_as_those_of_the_plain_search() {
         value
     });
     for (n_best, penalty) in [(1, 0.0), (3, 0.6)] {
-        let config = BeamSearchConfig::new(12)
-            .with_beam(5)
-            .with_n_best(n_best)
-            .with_length_penalty(LengthPenalty::Gnmt(penalty));
+        let config = gnmt(12, 5, n_best, penalty);
         let mut random = ChaCha8Rng::seed_from_u64(7);
         let lost = (0..PROMPTS / BATCH).map(|batch| {
             let len = 1 + batch % 8;
@@ -206,10 +188,8 @@ fn prompts_have_outputs_at_least_as_likely_as_those_of_the_plain_search() {
                 Box::new(decoding.with_ends(vec![END, 5, 7]))
             })
         });
-        assert!(
-            lost.sum::<usize>() > 0,
-            "{config}: no greedy output was lost"
-        );
+        let lost: usize = lost.sum();
+        assert!(lost > 0, "{config}: no greedy output was lost");
     }
 }
 
@@ -231,18 +211,15 @@ fn an_output_that_no_other_can_pass_costs_no_row_but_its_own() {
 
 #[test]
 fn a_wide_beam_finds_the_best_of_all_outputs() {
-    let plain = BeamSearchConfig::new(4).with_beam(300).with_n_best(300);
+    let wide = || config(4, 300, 300);
     let configs = [
-        plain.clone(),
-        plain.clone().with_length_penalty(LengthPenalty::Gnmt(1.3)),
-        plain
-            .clone()
-            .with_coverage_penalty(0.7)
-            .with_length_penalty(LengthPenalty::Gnmt(0.4)),
-        plain.clone().with_min_len(2),
-        plain.clone().with_prefix(vec![A + 1]),
-        plain.clone().with_prefix(vec![A, A + 2]).with_min_len(3),
-        plain.clone().with_prefix(vec![A, A, A + 1, A]),
+        wide(),
+        gnmt(4, 300, 300, 1.3),
+        gnmt(4, 300, 300, 0.4).with_coverage_penalty(0.7),
+        wide().with_min_len(2),
+        wide().with_prefix(vec![A + 1]),
+        wide().with_prefix(vec![A, A + 2]).with_min_len(3),
+        wide().with_prefix(vec![A, A, A + 1, A]),
     ];
     for seed in 0..5 {
         let table = scrambled(3, seed);
@@ -265,14 +242,12 @@ fn outputs_differ_and_the_first_is_that_of_a_search_for_one() {
     for seed in 0..50 {
         let table = scrambled(5, seed);
         for (beam, penalty) in [(2, 0.0), (3, 1.0), (7, 0.4)] {
-            let config = BeamSearchConfig::new(9)
-                .with_beam(beam)
-                .with_length_penalty(LengthPenalty::Gnmt(penalty));
-            let all = config.clone().with_n_best(beam);
-            let outputs = search(&all, &mut Table::new(1, &table)).remove(0);
+            let found = |n_best| {
+                search(&gnmt(9, beam, n_best, penalty), &mut Table::new(1, &table)).remove(0)
+            };
+            let outputs = found(beam);
             assert_eq!(outputs.len(), beam);
-            let one = search(&config, &mut Table::new(1, &table)).remove(0);
-            assert_eq!(one, outputs[..1], "{seed} {config}");
+            assert_eq!(found(1), outputs[..1], "{seed} {beam} {penalty}");
             let mut tokens: Vec<_> = outputs.iter().map(|output| &output.tokens).collect();
             tokens.sort();
             tokens.dedup();
@@ -305,7 +280,7 @@ fn the_greedy_output_is_the_first_of_equals_in_any_search() {
 #[test]
 fn a_token_without_probability_is_not_chosen_but_where_it_is_forced() {
     let never_b = |_: &[u32]| vec![0.3, 0.7, 0.0];
-    let config = BeamSearchConfig::new(3).with_beam(9).with_n_best(9);
+    let config = config(3, 9, 9);
     let outputs = search(&config, &mut Table::new(1, never_b)).remove(0);
     assert_eq!(outputs.len(), 4);
     let forced = config.with_prefix(vec![A + 1]);
@@ -317,12 +292,9 @@ fn a_token_without_probability_is_not_chosen_but_where_it_is_forced() {
     }
     // Without a token of the data, the end alone may come, and a minimum length leaves nothing.
     let only_end = |_: &[u32]| vec![1.0];
-    let outputs = search(
-        &BeamSearchConfig::new(3).with_min_len(1),
-        &mut Table::new(1, only_end),
-    );
-    let expected = (0, false);
-    assert_eq!((outputs[0][0].tokens.len(), outputs[0][0].ended), expected);
+    let config = BeamSearchConfig::new(3).with_min_len(1);
+    let outputs = search(&config, &mut Table::new(1, only_end)).remove(0);
+    assert_eq!((outputs[0].tokens.len(), outputs[0].ended), (0, false));
 }
 
 #[test]

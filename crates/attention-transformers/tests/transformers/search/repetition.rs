@@ -1,14 +1,12 @@
 //! Tokens that come again.
 
-use attention_transformers::generate::search::BeamSearchConfig;
-
-use super::search;
 use super::table::{A, Table, every_output, scrambled};
+use super::{config, search};
 
 /// Beams whose outputs repeat nothing are those of all outputs that repeat nothing; a prefix is no repetition itself.
 #[test]
 fn no_ngram_comes_twice() {
-    let wide = BeamSearchConfig::new(4).with_beam(300).with_n_best(300);
+    let wide = config(4, 300, 300);
     for (size, prefix) in [(1, vec![]), (2, vec![]), (2, vec![A, A, A]), (3, vec![A])] {
         let wide = wide.clone().with_prefix(prefix.clone());
         for seed in 0..5 {
@@ -33,26 +31,17 @@ fn no_ngram_comes_twice() {
 #[test]
 fn a_repetition_penalty_is_a_factor_on_log_probabilities() {
     let table = scrambled(3, 1);
-    let config = BeamSearchConfig::new(4)
-        .with_beam(300)
-        .with_n_best(300)
-        .with_repetition_penalty(1.7);
+    let config = config(4, 300, 300).with_repetition_penalty(1.7);
     for output in search(&config, &mut Table::new(1, &table)).remove(0) {
         let tokens = &output.tokens;
-        let factor = |at: usize| match tokens[..at].contains(&tokens[at]) {
-            true => 1.7,
-            false => 1.0,
-        };
+        let factor = |at: usize| [1.0, 1.7][usize::from(tokens[..at].contains(&tokens[at]))];
         let of_token =
             |at: usize| factor(at) * table(&tokens[..at])[1 + (tokens[at] - A) as usize].ln();
         let of_end = match output.ended {
             true => table(tokens)[0].ln(),
             false => 0.0,
         };
-        let sum: f64 = (0..tokens.len()).map(of_token).sum();
-        assert!(
-            (output.log_probability - sum - of_end).abs() < 1e-9,
-            "{output:?}"
-        );
+        let sum = of_end + (0..tokens.len()).map(of_token).sum::<f64>();
+        assert!((output.log_probability - sum).abs() < 1e-9, "{output:?}");
     }
 }

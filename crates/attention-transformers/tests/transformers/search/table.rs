@@ -50,10 +50,8 @@ impl<F: Fn(&[u32]) -> Vec<f64>> Decoding for Table<F> {
     }
 
     fn step(&mut self, previous: &[u32]) -> NextTokens {
-        assert_eq!(
-            previous.len(),
-            if self.is_new { 0 } else { self.rows.len() }
-        );
+        let expected = if self.is_new { 0 } else { self.rows.len() };
+        assert_eq!(previous.len(), expected);
         for (row, &token) in self.rows.iter_mut().zip(previous) {
             row.push(token);
         }
@@ -116,10 +114,9 @@ pub(super) fn every_output(
             let sum: f64 = steps.iter().map(|step| f64::from(step[key])).sum();
             sum.clamp(1e-6, 1.0).ln()
         };
-        let coverage = if steps.is_empty() {
-            0.0
-        } else {
-            covered(0) + covered(1)
+        let coverage = match steps {
+            [] => 0.0,
+            _ => covered(0) + covered(1),
         };
         sum / penalty + config.coverage_penalty * coverage
     }
@@ -130,30 +127,23 @@ pub(super) fn every_output(
         sum: f64,
         found: &mut Vec<BeamOutput>,
     ) {
-        let steps = |count: usize| {
-            (0..count)
-                .map(|len| weights(&tokens[..len]))
-                .collect::<Vec<_>>()
-        };
         let len = tokens.len();
-        if len == config.max_len {
-            found.push(BeamOutput {
+        let output = |sum: f64, ended: bool| {
+            let written = len + usize::from(ended);
+            let steps: Vec<_> = (0..written).map(|len| weights(&tokens[..len])).collect();
+            BeamOutput {
                 tokens: tokens.clone(),
-                ended: false,
+                ended,
                 log_probability: sum,
-                score: score(config, sum, len, &steps(len)),
-            });
-            return;
+                score: score(config, sum, written, &steps),
+            }
+        };
+        if len == config.max_len {
+            return found.push(output(sum, false));
         }
         let probabilities = table(tokens);
         if len >= config.min_len.max(config.prefix.len()) {
-            let sum = sum + probabilities[0].ln();
-            found.push(BeamOutput {
-                tokens: tokens.clone(),
-                ended: true,
-                log_probability: sum,
-                score: score(config, sum, len + 1, &steps(len + 1)),
-            });
+            found.push(output(sum + probabilities[0].ln(), true));
         }
         for (token, probability) in (A..).zip(&probabilities[1..]) {
             if config.prefix.get(len).is_none_or(|&forced| forced == token) {

@@ -6,24 +6,22 @@ mod outputs;
 mod report;
 mod selection;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::chromium::Browser;
-use crate::page::{HOSTILE, data_of, train_on_hostile_texts};
-use crate::program::{Folder, succeed, trained};
+use crate::chromium::{Browser, browser};
+use crate::json::{greedy, list, numbers};
+use crate::page::{HOSTILE, attend_to_hostile_texts, data_of};
+use crate::program::{Folder, TRAIN_TRANSFORMER, emptied, succeed, trained};
 
 /// A page of two texts, on which a recurrent model stands beside a Transformer.
 fn page() -> &'static Path {
     static PAGE: OnceLock<PathBuf> = OnceLock::new();
     PAGE.get_or_init(|| {
         let folder = emptied("page");
-        let args = "train reverse --model transformer --out b --train-pairs 64 --valid-pairs 10 --batch-size 32 \
-                    --hidden 8 --heads 2 --epochs 1 --threads 1";
-        succeed(&folder, &args);
+        succeed(&folder, &format!("{TRAIN_TRANSFORMER} --out b"));
         let run = trained().0.display();
         let args = format!("attend abcd zyxwvut --output x.html --model {run} --compare b");
         succeed(&folder, &args);
@@ -42,42 +40,30 @@ fn report() -> &'static Path {
     })
 }
 
-/// A folder of this name for all tests, without what an earlier run has left.
-fn emptied(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 /// An output in the data of a page.
 fn output(data: &Value, item: usize, model: usize, output: Option<usize>) -> &Value {
     let explanation = &data["items"][item]["explanations"][model];
-    let greedy = explanation["greedy"].as_u64().unwrap() as usize;
-    &explanation["outputs"][output.unwrap_or(greedy)]
+    output.map_or(greedy(explanation), |at| &explanation["outputs"][at])
 }
 
 /// The weights of a recurrent model, `[steps][keys]`.
 fn weights(output: &Value) -> Vec<Vec<f64>> {
-    let weights = output["attention"]["weights"].as_array().unwrap();
-    let weights: Vec<f64> = weights.iter().map(|it| it.as_f64().unwrap()).collect();
-    let keys = weights.len() / output["steps"].as_array().unwrap().len();
+    let weights = numbers(&output["attention"]["weights"]);
+    let keys = weights.len() / list(&output["steps"]).len();
     weights.chunks(keys).map(<[f64]>::to_vec).collect()
 }
 
 /// The shades of elements in the first panel.
-fn shades(browser: &mut Browser, elements: &str) -> Vec<f64> {
-    shades_in(browser, 0, elements)
+fn shades(tab: &mut Browser, elements: &str) -> Vec<f64> {
+    shades_in(tab, 0, elements)
 }
 
 /// The shades of elements in the panel of a model.
-fn shades_in(browser: &mut Browser, model: usize, elements: &str) -> Vec<f64> {
+fn shades_in(tab: &mut Browser, model: usize, elements: &str) -> Vec<f64> {
     let selector = format!("[data-panel='{model}'] {elements}");
-    let shades = browser.value(&format!(
+    numbers(&tab.value(&format!(
         "[...document.querySelectorAll({selector:?})].map((it) => Number(it.style.getPropertyValue('--w')))"
-    ));
-    let shades = shades.as_array().unwrap().iter();
-    shades.map(|it| it.as_f64().unwrap()).collect()
+    )))
 }
 
 /// The same numbers, but for the rounding of a sum or of a parser.
@@ -91,20 +77,12 @@ fn assert_same(found: &[f64], expected: &[f64]) {
 }
 
 /// The places of the elements that are marked: `[step, key]` of each, a null where it has none.
-fn marked(browser: &mut Browser, elements: &str) -> Value {
+fn marked(tab: &mut Browser, elements: &str) -> Value {
     let selector = in_panel(elements);
-    browser.value(&format!(
+    tab.value(&format!(
         "[...document.querySelectorAll({selector:?})].map((it) => [it.dataset.step ?? null, it.dataset.key ?? null]\
          .map((at) => at === null ? null : Number(at)))"
     ))
-}
-
-pub(crate) fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
-    let texts = browser.value(&format!(
-        "[...document.querySelectorAll({selector:?})].map((it) => it.textContent)"
-    ));
-    let texts = texts.as_array().unwrap().iter();
-    texts.map(|it| it.as_str().unwrap().to_string()).collect()
 }
 
 const SOURCE: &str = "[data-group=\"source\"] button";
@@ -116,15 +94,13 @@ fn in_panel(selector: &str) -> String {
 
 #[test]
 fn a_page_loads_without_a_fault_or_a_request() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
+    let Some(mut tab) = browser() else { return };
     for file in [page(), report()] {
         let data = data_of(file);
-        browser.open(file, "");
-        assert_eq!(browser.value("document.title"), data["title"]);
-        let items = data["items"].as_array().unwrap().len();
-        assert_eq!(texts(&mut browser, "#list [data-item]").len(), items);
+        tab.open(file, "");
+        assert_eq!(tab.value("document.title"), data["title"]);
+        let items = list(&data["items"]).len();
+        assert_eq!(tab.texts("#list [data-item]").len(), items);
         // A real table, with heads for rows and columns.
         let first = output(&data, 0, 0, None);
         let (steps, keys) = (weights(first).len(), weights(first)[0].len());
@@ -138,46 +114,41 @@ fn a_page_loads_without_a_fault_or_a_request() {
             (".steps tbody th[scope=row]", steps),
             (".steps tbody .alternative", 5 * steps),
         ] {
-            let found = texts(&mut browser, &in_panel(selector));
-            assert_eq!(found.len(), count, "{selector}");
+            assert_eq!(tab.texts(&in_panel(selector)).len(), count, "{selector}");
         }
-        let cells = texts(&mut browser, &in_panel(".matrix tbody td"));
+        let cells = tab.texts(&in_panel(".matrix tbody td"));
         for (cell, weight) in cells.iter().zip(weights(first).concat()) {
             let percent: f64 = cell.parse().unwrap();
             assert!((percent - 100.0 * weight).abs() <= 0.51, "{cell} {weight}");
         }
-        assert_eq!(browser.faults(), [""; 0]);
+        assert_eq!(tab.faults(), [""; 0]);
     }
 }
 
 #[test]
 fn markup_in_texts_does_nothing() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
+    let Some(mut tab) = browser() else { return };
     let folder = &Folder::new();
-    train_on_hostile_texts(folder);
-    let args = ["--model", "run", "--output", "x.html"];
-    succeed(folder, &[&["attend"], &HOSTILE[..], &args].concat());
+    attend_to_hostile_texts(folder);
     let file = folder.join("x.html");
     for (at, text) in HOSTILE.iter().enumerate() {
-        browser.open(&file, &format!("item={}", at + 1));
+        tab.open(&file, &format!("item={}", at + 1));
         let shown = text.replace('\u{2028}', "U+2028");
-        assert_eq!(texts(&mut browser, "h2")[0], shown);
-        assert_eq!(texts(&mut browser, "#list [aria-current] .source"), [shown]);
-        let scripts = browser.value("document.querySelectorAll('script, img').length");
+        assert_eq!(tab.texts("h2")[0], shown);
+        assert_eq!(tab.texts("#list [aria-current] .source"), [shown]);
+        let scripts = tab.value("document.querySelectorAll('script, img').length");
         assert_eq!(scripts, 2);
-        assert_eq!(browser.faults(), [""; 0], "{text}");
-        let tokens = texts(&mut browser, &in_panel(SOURCE));
+        assert_eq!(tab.faults(), [""; 0], "{text}");
+        let tokens = tab.texts(&in_panel(SOURCE));
         assert_eq!(tokens.len(), text.chars().count());
         match at {
             // Right to left, and the left arrow goes on.
             3 => {
-                let direction = browser.value("document.querySelector('[data-group=source]').dir");
+                let direction = tab.value("document.querySelector('[data-group=source]').dir");
                 assert_eq!(direction, "rtl");
-                browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
-                browser.press("ArrowLeft");
-                assert_eq!(browser.value("document.activeElement.dataset.key"), "1");
+                tab.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
+                tab.press("ArrowLeft");
+                assert_eq!(tab.value("document.activeElement.dataset.key"), "1");
                 assert!(tokens.contains(&"␣".to_string()));
             }
             4 => assert_eq!(tokens, ["e", "◌\u{301}", "a", "◌\u{308}"]),
@@ -189,44 +160,40 @@ fn markup_in_texts_does_nothing() {
 
 #[test]
 fn a_page_is_light_or_dark_and_fits_a_phone() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
+    let Some(mut tab) = browser() else { return };
     let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {
-        browser.prefer(scheme);
+        tab.prefer(scheme);
         for file in [page(), report()] {
             for width in [360, 700, 1400] {
-                browser.size(width, 800);
-                browser.open(file, "item=2");
-                let beyond = browser.value(
+                tab.size(width, 800);
+                tab.open(file, "item=2");
+                let beyond = tab.value(
                     "document.documentElement.scrollWidth - document.documentElement.clientWidth",
                 );
                 assert_eq!(beyond, 0, "{} at {width}", file.display());
             }
         }
-        grounds.push(browser.value("getComputedStyle(document.body).backgroundColor"));
+        grounds.push(tab.value("getComputedStyle(document.body).backgroundColor"));
     }
     assert_ne!(grounds[0], grounds[1]);
-    assert_eq!(browser.faults(), [""; 0]);
+    assert_eq!(tab.faults(), [""; 0]);
 }
 
 #[test]
 fn other_data_can_be_rendered_in_the_place_of_the_first() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
-    browser.open(page(), "item=2&step=1");
+    let Some(mut tab) = browser() else { return };
+    tab.open(page(), "item=2&step=1");
     let other = data_of(report());
-    browser.value(&format!("location.hash = ''; render({other})"));
-    assert_eq!(browser.value("document.title"), other["title"]);
-    assert_eq!(texts(&mut browser, "h2").len(), 1);
-    assert_eq!(texts(&mut browser, ".panel").len(), 1);
+    tab.value(&format!("location.hash = ''; render({other})"));
+    assert_eq!(tab.value("document.title"), other["title"]);
+    assert_eq!(tab.texts("h2").len(), 1);
+    assert_eq!(tab.texts(".panel").len(), 1);
     let source = &other["items"][0]["explanations"][0]["source"];
-    assert_eq!(texts(&mut browser, "h2")[0], *source);
+    assert_eq!(tab.texts("h2")[0], *source);
     // One listener for each event: a key moves by one.
-    browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
-    browser.press("ArrowRight");
-    assert_eq!(browser.value("document.activeElement.dataset.key"), "1");
-    assert_eq!(browser.faults(), [""; 0]);
+    tab.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
+    tab.press("ArrowRight");
+    assert_eq!(tab.value("document.activeElement.dataset.key"), "1");
+    assert_eq!(tab.faults(), [""; 0]);
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{Folder, succeed, train_args, trained};
+use crate::json::{lines, list, number, numbers, string};
+use crate::program::{self, Folder, TRAIN_TRANSFORMER, succeed, train_args, train_on, trained};
 
 /// The data of a page.
 pub(crate) fn data_of(file: &Path) -> Value {
@@ -24,29 +25,11 @@ pub(crate) fn data_in(html: &str) -> Value {
 
 /// The data of the page of some texts.
 fn attended(run: &Path, args: &str) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("x.html");
-    succeed(
-        run,
-        &format!("attend {args} --model . --output {}", file.display()),
-    );
+    let folder = &Folder::new();
+    let file = folder.join("x.html");
+    let args = format!("attend {args} --model . --output {}", file.display());
+    succeed(run, &args);
     data_of(&file)
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().unwrap()
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap()
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    list(value).iter().map(number).collect()
-}
-
-fn string(value: &Value) -> &str {
-    value.as_str().unwrap()
 }
 
 #[track_caller]
@@ -57,17 +40,13 @@ fn assert_near(found: f64, expected: f64, tolerance: f64) {
 
 /// The log-probabilities of the tokens of an output and of its end, by `score`.
 fn scores(run: &Path, source: &str, target: &str) -> Vec<f64> {
-    let stdout = succeed(run, &["score", source, target, "--model", "."]);
-    let tokens = stdout.trim_end().split('\t').nth(3).unwrap();
-    tokens.split(' ').map(|it| it.parse().unwrap()).collect()
+    program::scores(&succeed(run, &["score", source, target, "--model", "."]))
 }
 
 /// The objects of `translate` with the outputs of a search, and their weights.
 fn translated(run: &Path, args: &str) -> Vec<Value> {
     let args = format!("translate {args} --model . --format jsonl --alignments json");
-    let stdout = succeed(run, &args);
-    let object = |line| serde_json::from_str(line).unwrap();
-    stdout.lines().map(object).collect()
+    lines(&succeed(run, &args))
 }
 
 #[test]
@@ -120,11 +99,8 @@ fn check_steps(run: &Path, source: &str, output: &Value) {
         // A parser may round.
         assert_near(number(&step["log_probability"]), *expected, 1e-12);
     }
-    assert_near(
-        number(&output["log_probability"]),
-        expected.iter().sum(),
-        1e-9,
-    );
+    let sum = number(&output["log_probability"]);
+    assert_near(sum, expected.iter().sum(), 1e-9);
     let tokens = steps.iter().map(|step| string(&step["token"]));
     let end = if output["ended"] == true { "<eos>" } else { "" };
     assert_eq!(tokens.collect::<String>(), format!("{text}{end}"));
@@ -159,10 +135,8 @@ fn check_occlusion(run: &Path, source: &str, output: &Value) {
     let with = scores(run, source, text);
     let occlusion = &output["occlusion"];
     let (of_output, of_steps) = (numbers(&occlusion["output"]), numbers(&occlusion["steps"]));
-    assert_eq!(
-        [of_output.len(), of_steps.len()],
-        [source.len(), source.len() * steps]
-    );
+    assert_eq!(of_output.len(), source.len());
+    assert_eq!(of_steps.len(), source.len() * steps);
     for (dropped, row) in of_steps.chunks(steps).enumerate() {
         let left = format!("{}{}", &source[..dropped], &source[dropped + 1..]);
         let without = scores(run, &left, text);
@@ -190,9 +164,7 @@ fn a_source_of_one_token_has_no_occlusion() {
 #[test]
 fn a_page_has_all_heads_of_a_transformer_and_two_models_side_by_side() {
     let folder = &Folder::new();
-    let args = "train reverse --model transformer --out a --train-pairs 64 --valid-pairs 10 --batch-size 32 --hidden 8 \
-                --heads 2 --epochs 1 --threads 1";
-    succeed(folder, &args);
+    succeed(folder, &format!("{TRAIN_TRANSFORMER} --out a"));
     succeed(folder, &train_args("reverse", "1", "--out b"));
     let args = "attend cab --model a --compare b --layer 1 --head 2 --output x.html";
     let stdout = succeed(folder, &args);
@@ -240,21 +212,23 @@ pub(crate) const HOSTILE: [&str; 7] = [
 ];
 
 /// A run that has learned to copy [`HOSTILE`] texts, in `run`.
-pub(crate) fn train_on_hostile_texts(folder: &Path) {
+pub(crate) fn train_on_hostile_texts(folder: &Folder) {
     let lines = HOSTILE.map(|text| format!("{text}\t{text}\n")).concat();
-    fs::write(folder.join("train.tsv"), lines.repeat(6)).unwrap();
-    fs::write(folder.join("valid.tsv"), lines).unwrap();
-    let args = "train --data train.tsv --valid valid.tsv --source-tokens chars --target-tokens chars --unicode none \
-                --out run --hidden 8 --embedding 4 --epochs 1 --threads 1";
-    succeed(folder, &args);
+    let args = "--source-tokens chars --target-tokens chars --unicode none";
+    train_on(folder, [&lines.repeat(6), &lines], args);
+}
+
+/// Draws the attention to them in `x.html`.
+pub(crate) fn attend_to_hostile_texts(folder: &Folder) {
+    train_on_hostile_texts(folder);
+    let args = ["--model", "run", "--output", "x.html"];
+    succeed(folder, &[&["attend"], &HOSTILE[..], &args].concat());
 }
 
 #[test]
 fn markup_in_texts_is_data() {
     let folder = &Folder::new();
-    train_on_hostile_texts(folder);
-    let args = ["--model", "run", "--output", "x.html"];
-    succeed(folder, &[&["attend"], &HOSTILE[..], &args].concat());
+    attend_to_hostile_texts(folder);
     succeed(folder, "eval --model run --report y.html");
     for (name, texts) in [("x.html", "source"), ("y.html", "references")] {
         let html = fs::read_to_string(folder.join(name)).unwrap();

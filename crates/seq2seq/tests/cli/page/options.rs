@@ -1,9 +1,7 @@
 //! Options of pages that do not fit each other.
 
-use std::fs;
-
 use super::data_of;
-use crate::program::{Folder, fail, rows, run_with_usage_error, succeed, trained};
+use crate::program::{Folder, fail, misuse, number_pairs, rows, succeed, trained};
 
 #[test]
 fn options_that_do_not_fit_are_refused() {
@@ -21,11 +19,8 @@ eval --report x.html --report-items 0 | the number of items in a report: expecte
     for [args, message] in rows(table) {
         fail(run, &format!("{args} --model ."), message);
     }
-    let folder = tempfile::tempdir().unwrap();
     for args in ["eval --report-items 3", "eval --compare x", "attend"] {
-        let usage = run_with_usage_error(folder.path(), args);
-        let missing = "required arguments were not provided";
-        assert!(usage.contains(missing), "{usage}");
+        misuse(args, "required arguments were not provided");
     }
     // Without a page, each text has its heatmap.
     let both = succeed(run, "attend abc cab --model .");
@@ -36,8 +31,7 @@ eval --report x.html --report-items 0 | the number of items in a report: expecte
 #[test]
 fn a_model_of_other_tokens_is_no_comparison() {
     let folder = &Folder::new();
-    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
-    fs::write(folder.join("pairs.tsv"), lines).unwrap();
+    folder.write("pairs.tsv", number_pairs());
     for (out, tokens) in [("a", "chars"), ("b", "spaces")] {
         let args = format!(
             "train --data pairs.tsv --source-tokens {tokens} --target-tokens chars --out {out} --hidden 8 \
@@ -50,8 +44,7 @@ fn a_model_of_other_tokens_is_no_comparison() {
     let args = "eval --model a --compare b --report x.html";
     fail(folder, args, message);
     // On a page each reads a text by itself.
-    let args = "attend 0101 --model a --compare b --output x.html";
-    succeed(folder, &args);
+    succeed(folder, "attend 0101 --model a --compare b --output x.html");
     let data = data_of(&folder.join("x.html"));
     let tokens = |model: usize| data["items"][0]["explanations"][model]["tokens"].clone();
     assert_eq!(tokens(0), serde_json::json!(["0", "1", "0", "1"]));

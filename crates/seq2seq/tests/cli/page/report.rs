@@ -1,17 +1,16 @@
 //! Reports of evaluations.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::{assert_near, data_of, list, number};
-use crate::program::{Folder, ended, succeed, train_args, trained};
+use attention_tests::assert_says;
 
-/// The output of greedy search.
-fn greedy(explanation: &Value) -> &Value {
-    &explanation["outputs"][explanation["greedy"].as_u64().unwrap() as usize]
-}
+use super::{assert_near, data_of};
+use crate::json::{greedy, line, list, number};
+use crate::program::{
+    Folder, assert_starts, ended, number_pairs, succeed, train_args, train_on, trained,
+};
 
 /// Its edits.
 fn edits(explanation: &Value) -> u64 {
@@ -20,13 +19,12 @@ fn edits(explanation: &Value) -> u64 {
 
 #[test]
 fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("report.html");
+    let folder = &Folder::new();
+    let file = folder.join("report.html");
     let file = file.to_str().unwrap();
     let run = trained().0.parent().unwrap();
     let args = "eval --model run --threads 1";
-    let all = succeed(run, &format!("{args} --errors 100 --format json"));
-    let all: Value = serde_json::from_str(&all).unwrap();
+    let all = line(&succeed(run, &format!("{args} --errors 100 --format json")));
     let report = format!("{args} --report {file} --report-items");
     let stdout = succeed(run, &format!("{report} 4"));
     let last = stdout.lines().last().unwrap();
@@ -60,14 +58,10 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
         let mut errors = list(&all["errors"]).iter();
         let wrong = errors.find(|it| it["source"] == explanation["source"]);
         let wrong = wrong.unwrap();
-        assert_eq!(
-            [&output["text"], &difference["reference"]],
-            [&wrong["output"], &wrong["reference"]]
-        );
-        assert_eq!(
-            [&difference["edits"], &difference["steps"]],
-            [&wrong["edits"], &wrong["alignment"]]
-        );
+        assert_eq!(output["text"], wrong["output"]);
+        assert_eq!(difference["reference"], wrong["reference"]);
+        assert_eq!(difference["edits"], wrong["edits"]);
+        assert_eq!(difference["steps"], wrong["alignment"]);
         assert_eq!(item["references"], serde_json::json!([wrong["reference"]]));
         // The most edits first, then the least probable.
         let rank = (edits(explanation), number(&output["log_probability"]));
@@ -76,17 +70,13 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
         before = rank;
         assert_eq!(list(&output["steps"][0]["alternatives"]).len(), 5);
     }
-    let worst = list(&all["errors"])
-        .iter()
-        .map(|it| it["edits"].as_u64().unwrap());
-    let listed = items.iter().map(|item| edits(&item["explanations"][0]));
-    assert!(listed.eq(worst.take(4)));
+    let worst = list(&all["errors"]).iter().map(|it| &it["edits"]);
+    let listed = items.iter().map(|it| edits(&it["explanations"][0]));
+    assert!(listed.eq(worst.take(4).map(|it| it.as_u64().unwrap())));
     // More than there are, and figures alone on the standard output.
     let [stdout, stderr] = ended(run, &format!("{report} 99 --format json"), 0);
-    let figures: Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!(figures["sources"], 10);
-    let saved = format!("saved {file}: 10 of 10 sources");
-    assert!(stderr.starts_with(&saved), "{stderr}");
+    assert_eq!(line(&stdout)["sources"], 10);
+    assert_starts(&stderr, &format!("saved {file}: 10 of 10 sources"));
     assert_eq!(list(&data_of(Path::new(file))["items"]).len(), 10);
 }
 
@@ -101,7 +91,7 @@ fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
     let stdout = succeed(folder, both);
     let of_b = succeed(folder, "eval --model b");
     let compared = format!("\ncompared with b:\n{of_b}saved x.html: ");
-    assert!(stdout.contains(&compared), "{stdout}");
+    assert_says(&stdout, &compared);
     let data = data_of(&folder.join("x.html"));
     let items = list(&data["items"]);
     assert_eq!(items.len(), 10);
@@ -110,12 +100,8 @@ fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
     assert!(all.is_sorted_by(|a, b| a >= b), "{all:?}");
 
     let [stdout, _] = ended(folder, &format!("{both} --format json"), 0);
-    let figures: Value = serde_json::from_str(&stdout).unwrap();
     let of_b = succeed(folder, "eval --model b --format json");
-    assert_eq!(
-        figures["compared"],
-        serde_json::from_str::<Value>(&of_b).unwrap()
-    );
+    assert_eq!(line(&stdout)["compared"], line(&of_b));
 
     succeed(folder, "eval --model a --model b --report y.html");
     let data = data_of(&folder.join("y.html"));
@@ -129,19 +115,14 @@ fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
 #[test]
 fn a_source_of_unknown_tokens_alone_is_listed() {
     let folder = &Folder::new();
-    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
-    fs::write(folder.join("train.tsv"), lines).unwrap();
-    fs::write(folder.join("valid.tsv"), "10z\t9\nzz\t1\n").unwrap();
-    let args = "train --data train.tsv --valid valid.tsv --out run --hidden 8 --embedding 4 --epochs 1 --threads 1";
-    succeed(folder, &args);
+    train_on(folder, [&number_pairs(), "10z\t9\nzz\t1\n"], "");
     let args = "eval --model run --report x.html --unknown";
     succeed(folder, &format!("{args} skip"));
     let of_source = |source: &str| {
         let data = data_of(&folder.join("x.html"));
-        let mut items = list(&data["items"])
-            .iter()
-            .map(|item| &item["explanations"][0]);
-        items.find(|it| it["source"] == source).unwrap().clone()
+        let mut items = list(&data["items"]).iter();
+        let found = items.find(|it| it["explanations"][0]["source"] == source);
+        found.unwrap()["explanations"][0].clone()
     };
     let nothing = of_source("zz");
     assert_eq!(nothing["tokens"], serde_json::json!([]));

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::server::Server;
+use crate::json::{greedy, list, number, string};
 use crate::page::{data_in, data_of};
-use crate::program::{rows, succeed, trained};
+use crate::program::{Folder, assert_starts, rows, succeed, trained};
 
 const EXPLAIN: &str = "/v1/explain";
 
@@ -15,31 +16,21 @@ fn explained(server: &Server, request: Value) -> Value {
     answer["items"][0]["explanations"][0].clone()
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().unwrap()
-}
-
 /// The tokens of an output, its end among them.
 fn tokens(output: &Value) -> Vec<&str> {
     let steps = list(&output["steps"]).iter();
-    steps.map(|step| step["token"].as_str().unwrap()).collect()
-}
-
-/// The output of greedy search.
-fn greedy(explanation: &Value) -> &Value {
-    &explanation["outputs"][explanation["greedy"].as_u64().unwrap() as usize]
+    steps.map(|step| string(&step["token"])).collect()
 }
 
 #[test]
 fn an_explanation_is_the_data_of_a_page() {
     let server = Server::start("");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("x.html");
+    let folder = &Folder::new();
+    let file = folder.join("x.html");
     for (text, n_best) in [("zyxwvut", 3), ("e", 5)] {
         let args = format!("attend {text} --model . --threads 1 --n-best {n_best} --output");
         succeed(&trained().0, &format!("{args} {}", file.display()));
-        let request = json!({ "source": text, "n_best": n_best });
-        let (status, answer) = server.ask(EXPLAIN, &request);
+        let (status, answer) = server.ask(EXPLAIN, &json!({ "source": text, "n_best": n_best }));
         let mut expected = data_of(&file);
         // A server does not tell where the folder is, nor what it was called by.
         expected["models"][0]["name"] = json!("run");
@@ -48,10 +39,8 @@ fn an_explanation_is_the_data_of_a_page() {
     // Tokens that are not known, where the request says how to read them.
     let skipped = explained(&server, json!({ "source": "aXc", "unknown": "skip" }));
     assert_eq!(skipped["tokens"], json!(["a", "c"]));
-    assert_eq!(
-        [&skipped["source"], &skipped["positions"]],
-        [&json!("aXc"), &json!([0, 2])]
-    );
+    assert_eq!(skipped["source"], "aXc");
+    assert_eq!(skipped["positions"], json!([0, 2]));
     let unknown = explained(&server, json!({ "source": "aXc", "unknown": "unk" }));
     assert_eq!(unknown["is_known"], json!([true, false, true]));
     assert_eq!(unknown["positions"], json!([0, 1, 2]));
@@ -70,7 +59,7 @@ fn outputs_begin_with_a_prefix_that_is_forced() {
         let alternatives = list(&before["steps"][at]["alternatives"]);
         let alternative = alternatives.iter().find(is_other).unwrap().clone();
         let mut forced: Vec<String> = tokens(&before)[..at].iter().map(|&it| it.into()).collect();
-        forced.push(alternative[0].as_str().unwrap().to_string());
+        forced.push(string(&alternative[0]).to_string());
         let explanation = explained(&server, json!({ "source": "abcd", "prefix": forced }));
         let outputs = list(&explanation["outputs"]);
         assert!(outputs.len() >= 5);
@@ -94,8 +83,7 @@ fn outputs_begin_with_a_prefix_that_is_forced() {
         // The step is as before, with another token.
         let step = &greedy(&explanation)["steps"][at];
         assert_eq!(step["alternatives"], before["steps"][at]["alternatives"]);
-        let probability = step["log_probability"].as_f64().unwrap().exp();
-        assert!((probability - alternative[1].as_f64().unwrap()).abs() < 1e-5);
+        assert!((number(&step["log_probability"]).exp() - number(&alternative[1])).abs() < 1e-5);
         before = greedy(&explanation).clone();
         prefix = forced;
     }
@@ -106,22 +94,19 @@ fn outputs_begin_with_a_prefix_that_is_forced() {
         let explanation = explained(&server, json!({ "source": "abcd", "prefix": whole }));
         assert_eq!(list(&explanation["outputs"]).len(), 1);
         let output = greedy(&explanation);
-        assert_eq!(
-            [&output["text"], &output["ended"]],
-            [&json!(text), &json!(true)]
-        );
+        assert_eq!(output["text"], text);
+        assert_eq!(output["ended"], true);
         assert_eq!(tokens(output), whole);
         let line = succeed(&trained().0, &["score", "abcd", text, "--model", "."]);
         let score: f64 = line.split('\t').nth(2).unwrap().parse().unwrap();
-        let found = output["log_probability"].as_f64().unwrap();
+        let found = number(&output["log_probability"]);
         assert!((found - score).abs() < 1e-9, "{found} {line}");
     }
 }
 
 #[test]
 fn what_cannot_be_explained_has_its_status_and_a_reason() {
-    let limits = "--max-bytes 4000 --max-tokens 9";
-    let server = Server::start(limits);
+    let server = Server::start("--max-bytes 4000 --max-tokens 9");
     let table = r#"
 {} | 400 | missing field `source`
 {"source": "a", "search": {}} | 400 | unknown field `search`
@@ -174,8 +159,7 @@ fn an_explanation_that_no_browser_would_draw_is_refused() {
     let server = Server::start("--max-length 5000 --max-tokens 100");
     let source = "a".repeat(100);
     let whole = |tokens: usize| [&vec!["a"; tokens][..], &["<eos>"]].concat();
-    let request = json!({ "source": source, "prefix": whole(5000) });
-    let (status, answer) = server.ask(EXPLAIN, &request);
+    let (status, answer) = server.ask(EXPLAIN, &json!({ "source": source, "prefix": whole(5000) }));
     // A weight and a change for each source token, and five alternatives.
     let expected = "the explanation: expected at most 1000000 weights, changes and alternatives of its outputs, found \
                     1025205; fewer outputs, or a shorter source, have fewer";
@@ -200,7 +184,7 @@ fn files_of_the_page_say_what_they_are() {
         assert_eq!((answer.status, answer.header("content-type")), expected);
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         let policy = answer.header("content-security-policy").unwrap();
-        assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+        assert_starts(policy, "default-src 'none'; ");
         for unsafe_source in ["unsafe-", "http", "*", "data: "] {
             assert!(!policy.contains(unsafe_source), "{policy}");
         }

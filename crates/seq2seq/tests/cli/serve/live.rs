@@ -4,21 +4,24 @@
 
 use serde_json::{Value, json};
 
+use attention_tests::assert_says;
+
 use super::server::Server;
-use crate::browser::texts;
-use crate::chromium::Browser;
+use crate::chromium::{Browser, browser};
+use crate::json::{list, string};
 use crate::page::{HOSTILE, train_on_hostile_texts};
+use crate::program::Folder;
 
 /// Waits for the answer to what is asked for.
-fn wait(browser: &mut Browser, source: &str) {
-    browser.wait_for(&format!(
+fn wait(tab: &mut Browser, source: &str) {
+    tab.wait_for(&format!(
         "document.querySelector('h2')?.textContent === {source:?} && !document.querySelector('main[aria-busy]')"
     ));
 }
 
 /// Waits for a line of an error that has this text in it.
-fn wait_for_error(browser: &mut Browser, text: &str) {
-    browser.wait_for(&format!(
+fn wait_for_error(tab: &mut Browser, text: &str) {
+    tab.wait_for(&format!(
         "document.getElementById('status').textContent.includes({text:?}) && \
          !document.querySelector('main[aria-busy]')"
     ));
@@ -28,10 +31,10 @@ const OUTPUT: &str = "[data-group=output] .token";
 const PREFIX: &str = "#forced:not([hidden]) .token";
 
 /// A token that a step could have had, and its button: the most likely one that is another, and not the end.
-fn alternative(browser: &mut Browser, step: usize) -> (String, String) {
-    let chosen = texts(browser, OUTPUT)[step].clone();
+fn alternative(tab: &mut Browser, step: usize) -> (String, String) {
+    let chosen = tab.texts(OUTPUT)[step].clone();
     let selector = format!(".steps [data-step='{step}'] .alternative bdi");
-    let alternatives = texts(browser, &selector);
+    let alternatives = tab.texts(&selector);
     assert_eq!(alternatives.len(), 5);
     let mut ranked = alternatives.into_iter().enumerate();
     let other = ranked.find(|(_, token)| *token != chosen && token != "<eos>");
@@ -40,10 +43,10 @@ fn alternative(browser: &mut Browser, step: usize) -> (String, String) {
 }
 
 /// All that the page shows.
-fn shown(browser: &mut Browser) -> Value {
+fn shown(tab: &mut Browser) -> Value {
     // Nothing is pointed at.
-    browser.mouse("mouseMoved", [2.0, 2.0]);
-    browser.value(
+    tab.mouse("mouseMoved", [2.0, 2.0]);
+    tab.value(
         "[document.getElementById('source').value, document.getElementById('forced').innerText, \
           document.getElementById('top').innerText, document.getElementById('item').innerText]",
     )
@@ -51,232 +54,221 @@ fn shown(browser: &mut Browser) -> Value {
 
 #[test]
 fn what_is_typed_is_explained_and_alternatives_are_forced() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
+    let Some(mut tab) = browser() else { return };
     let server = Server::start("");
-    browser.visit(&server.address, "");
-    assert_eq!(browser.value("document.activeElement.id"), "source");
-    browser.write("abc");
-    wait(&mut browser, "abc");
-    browser.write("d");
-    wait(&mut browser, "abcd");
-    assert_eq!(browser.value("location.hash"), "#source=abcd");
+    tab.visit(&server.address, "");
+    assert_eq!(tab.value("document.activeElement.id"), "source");
+    tab.write("abc");
+    wait(&mut tab, "abc");
+    tab.write("d");
+    wait(&mut tab, "abcd");
+    assert_eq!(tab.value("location.hash"), "#source=abcd");
     // It shows what the program says.
     let (_, answer) = server.ask("/v1/explain", &json!({ "source": "abcd" }));
     let explanation = &answer["items"][0]["explanations"][0];
     let greedy = explanation["greedy"].as_u64().unwrap() as usize;
-    let outputs = explanation["outputs"].as_array().unwrap();
-    let steps = outputs[greedy]["steps"].as_array().unwrap();
-    let free = steps.iter().map(|step| step["token"].as_str().unwrap());
+    let outputs = list(&explanation["outputs"]);
+    let steps = list(&outputs[greedy]["steps"]);
+    let free = steps.iter().map(|step| string(&step["token"]));
     let free: Vec<&str> = free.collect();
-    assert_eq!(texts(&mut browser, OUTPUT), free);
-    assert_eq!(texts(&mut browser, ".outputs label").len(), outputs.len());
-    let cells = texts(&mut browser, ".matrix tbody td");
+    assert_eq!(tab.texts(OUTPUT), free);
+    assert_eq!(tab.texts(".outputs label").len(), outputs.len());
+    let cells = tab.texts(".matrix tbody td");
     assert_eq!(cells.len(), steps.len() * 4);
-    assert!(texts(&mut browser, "#status")[0].starts_with("Output: "));
-    assert_eq!(texts(&mut browser, PREFIX), [""; 0]);
+    assert!(tab.texts("#status")[0].starts_with("Output: "));
+    assert_eq!(tab.texts(PREFIX), [""; 0]);
 
     let mut choices = Vec::new();
     for step in [1, 2] {
-        let before = texts(&mut browser, OUTPUT);
-        let (token, button) = alternative(&mut browser, step);
-        browser.click(&button);
-        browser.wait_for(&format!(
+        let before = tab.texts(OUTPUT);
+        let (token, button) = alternative(&mut tab, step);
+        tab.click(&button);
+        tab.wait_for(&format!(
             "document.querySelectorAll({PREFIX:?}).length === {} && !document.querySelector('main[aria-busy]')",
             step + 1
         ));
         let forced = [&before[..step], &[token]].concat();
-        assert_eq!(texts(&mut browser, PREFIX), forced);
-        assert_eq!(texts(&mut browser, OUTPUT)[..=step], forced);
-        for output in texts(&mut browser, ".outputs .text bdi") {
+        assert_eq!(tab.texts(PREFIX), forced);
+        assert_eq!(tab.texts(OUTPUT)[..=step], forced);
+        for output in tab.texts(".outputs .text bdi") {
             assert!(output.starts_with(&forced.concat()), "{output} {forced:?}");
         }
-        choices.push((forced, shown(&mut browser)));
+        choices.push((forced, shown(&mut tab)));
     }
-    assert_eq!(browser.faults(), [""; 0]);
+    assert_eq!(tab.faults(), [""; 0]);
     // The address opens the same.
-    let hash = browser.value("location.hash");
-    browser.visit(&server.address, &hash.as_str().unwrap()[1..]);
-    wait(&mut browser, "abcd");
-    assert_eq!(shown(&mut browser), choices[1].1);
-    assert_eq!(browser.value("location.hash"), hash);
-    assert_eq!(browser.faults(), [""; 0]);
+    let hash = tab.value("location.hash");
+    tab.visit(&server.address, &string(&hash)[1..]);
+    wait(&mut tab, "abcd");
+    assert_eq!(shown(&mut tab), choices[1].1);
+    assert_eq!(tab.value("location.hash"), hash);
+    assert_eq!(tab.faults(), [""; 0]);
 
     // Back to what was before the choice: by a new page token by token, by the button, by the browser.
-    browser.click("#undo");
-    browser.wait_for("document.querySelectorAll('#prefix .token').length === 2");
-    wait(&mut browser, "abcd");
-    assert_eq!(texts(&mut browser, PREFIX), choices[1].0[..2]);
-    let (_, button) = alternative(&mut browser, 0);
-    browser.click(&button);
-    browser.wait_for("document.querySelectorAll('#prefix .token').length === 1");
-    wait(&mut browser, "abcd");
-    browser.click("#undo");
-    browser.wait_for("document.querySelectorAll('#prefix .token').length === 2");
-    wait(&mut browser, "abcd");
-    browser.value("history.back()");
-    browser.wait_for("document.querySelectorAll('#prefix .token').length === 1");
-    wait(&mut browser, "abcd");
-    browser.click("#clear");
-    browser.wait_for("document.getElementById('forced').hidden");
-    wait(&mut browser, "abcd");
-    browser.wait_for(&format!(
+    tab.click("#undo");
+    tab.wait_for("document.querySelectorAll('#prefix .token').length === 2");
+    wait(&mut tab, "abcd");
+    assert_eq!(tab.texts(PREFIX), choices[1].0[..2]);
+    let (_, button) = alternative(&mut tab, 0);
+    tab.click(&button);
+    tab.wait_for("document.querySelectorAll('#prefix .token').length === 1");
+    wait(&mut tab, "abcd");
+    tab.click("#undo");
+    tab.wait_for("document.querySelectorAll('#prefix .token').length === 2");
+    wait(&mut tab, "abcd");
+    tab.value("history.back()");
+    tab.wait_for("document.querySelectorAll('#prefix .token').length === 1");
+    wait(&mut tab, "abcd");
+    tab.click("#clear");
+    tab.wait_for("document.getElementById('forced').hidden");
+    wait(&mut tab, "abcd");
+    tab.wait_for(&format!(
         "[...document.querySelectorAll({OUTPUT:?})].map((it) => it.textContent).join(' ') === {:?}",
         free.join(" ")
     ));
-    assert_eq!(browser.value("document.activeElement.id"), "source");
-    assert_eq!(browser.faults(), [""; 0]);
+    assert_eq!(tab.value("document.activeElement.id"), "source");
+    assert_eq!(tab.faults(), [""; 0]);
 }
 
 #[test]
 fn a_selection_is_that_of_the_answer_it_was_made_in() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
+    let Some(mut tab) = browser() else { return };
     let server = Server::start("");
     // The selection in a link is kept.
-    browser.visit(&server.address, "source=abc&step=1");
-    wait(&mut browser, "abc");
-    assert_eq!(browser.value("location.hash"), "#source=abc&step=1");
+    tab.visit(&server.address, "source=abc&step=1");
+    wait(&mut tab, "abc");
+    assert_eq!(tab.value("location.hash"), "#source=abc&step=1");
     // An answer that is under way until it is let go.
-    browser.value(
+    tab.value(
         "(() => { const ask = window.fetch; window.fetch = async (...request) => { \
           await new Promise((go) => { window.go = go; }); return ask(...request); }; })()",
     );
-    browser.click("#source");
-    browser.write("d");
-    browser.wait_for("window.go !== undefined");
-    browser.click("[data-group=output] .token[data-step='0']");
-    assert_eq!(browser.value("location.hash"), "#source=abcd&step=0");
-    browser.value("window.go()");
-    wait(&mut browser, "abcd");
-    assert_eq!(browser.value("location.hash"), "#source=abcd");
+    tab.click("#source");
+    tab.write("d");
+    tab.wait_for("window.go !== undefined");
+    tab.click("[data-group=output] .token[data-step='0']");
+    assert_eq!(tab.value("location.hash"), "#source=abcd&step=0");
+    tab.value("window.go()");
+    wait(&mut tab, "abcd");
+    assert_eq!(tab.value("location.hash"), "#source=abcd");
     // The same is asked for again: it is what was selected in.
-    browser.click("[data-group=output] .token[data-step='1']");
-    browser.value("window.go = undefined");
-    browser.click("#source");
-    browser.press("Enter");
-    browser.wait_for("window.go !== undefined");
-    browser.value("window.go()");
-    wait(&mut browser, "abcd");
-    assert_eq!(browser.value("location.hash"), "#source=abcd&step=1");
-    assert_eq!(browser.faults(), [""; 0]);
+    tab.click("[data-group=output] .token[data-step='1']");
+    tab.value("window.go = undefined");
+    tab.click("#source");
+    tab.press("Enter");
+    tab.wait_for("window.go !== undefined");
+    tab.value("window.go()");
+    wait(&mut tab, "abcd");
+    assert_eq!(tab.value("location.hash"), "#source=abcd&step=1");
+    assert_eq!(tab.faults(), [""; 0]);
 }
 
 #[test]
 fn a_token_is_forced_by_keys() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
+    let Some(mut tab) = browser() else { return };
     let server = Server::start("");
-    browser.visit(&server.address, "");
-    browser.write("bcd");
+    tab.visit(&server.address, "");
+    tab.write("bcd");
     // It does not wait for the pause.
-    browser.press("Enter");
-    assert_eq!(browser.value("location.hash"), "#source=bcd");
-    wait(&mut browser, "bcd");
+    tab.press("Enter");
+    assert_eq!(tab.value("location.hash"), "#source=bcd");
+    wait(&mut tab, "bcd");
     // To the first step, and along its alternatives.
-    browser.click(".steps th[data-step='0']");
+    tab.click(".steps th[data-step='0']");
     for rank in 0..5 {
-        browser.press("ArrowRight");
+        tab.press("ArrowRight");
         let id = format!("force-0-0-{rank}");
-        assert_eq!(browser.value("document.activeElement.id"), id);
+        assert_eq!(tab.value("document.activeElement.id"), id);
     }
-    browser.press("Home");
-    browser.press("ArrowRight");
-    browser.press("ArrowRight");
-    browser.press("ArrowDown");
-    assert_eq!(browser.value("document.activeElement.id"), "force-0-1-1");
-    assert_eq!(browser.value("location.hash"), "#source=bcd&step=1");
-    let token = texts(&mut browser, "#force-0-1-1 bdi")[0].clone();
-    browser.press("Enter");
-    browser.wait_for("document.querySelectorAll('#prefix .token').length === 2");
-    wait(&mut browser, "bcd");
-    assert_eq!(texts(&mut browser, PREFIX)[1], token);
+    tab.press("Home");
+    tab.press("ArrowRight");
+    tab.press("ArrowRight");
+    tab.press("ArrowDown");
+    assert_eq!(tab.value("document.activeElement.id"), "force-0-1-1");
+    assert_eq!(tab.value("location.hash"), "#source=bcd&step=1");
+    let token = tab.texts("#force-0-1-1 bdi")[0].clone();
+    tab.press("Enter");
+    tab.wait_for("document.querySelectorAll('#prefix .token').length === 2");
+    wait(&mut tab, "bcd");
+    assert_eq!(tab.texts(PREFIX)[1], token);
     // The focus stays where it was.
-    assert_eq!(browser.value("document.activeElement.id"), "force-0-1-1");
-    assert_eq!(browser.faults(), [""; 0]);
+    assert_eq!(tab.value("document.activeElement.id"), "force-0-1-1");
+    assert_eq!(tab.faults(), [""; 0]);
 }
 
 #[test]
 fn an_error_is_a_line_and_the_page_goes_on() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
+    let Some(mut tab) = browser() else { return };
     let mut server = Server::start("--max-tokens 6");
-    browser.visit(&server.address, "source=abX");
-    wait_for_error(&mut browser, "source: unknown token \"X\" at position 3");
+    tab.visit(&server.address, "source=abX");
+    wait_for_error(&mut tab, "source: unknown token \"X\" at position 3");
     let role = "document.getElementById('status').getAttribute('role')";
-    assert_eq!(browser.value(role), "status");
+    assert_eq!(tab.value(role), "status");
     // The console tells of each answer with an error.
-    let refused = browser.faults();
+    let refused = tab.faults();
     let is_told = refused.len() == 1 && refused[0].contains("422");
     assert!(is_told, "{refused:?}");
-    browser.click("#source");
-    browser.value("document.getElementById('source').select()");
-    browser.write("ab");
-    wait(&mut browser, "ab");
-    let stale = browser.value("document.querySelector('main.stale')");
+    tab.click("#source");
+    tab.value("document.getElementById('source').select()");
+    tab.write("ab");
+    wait(&mut tab, "ab");
+    let stale = tab.value("document.querySelector('main.stale')");
     assert_eq!(stale, Value::Null);
-    browser.write("cdefg");
+    tab.write("cdefg");
     let message = "expected at most 6 tokens (--max-tokens), found 7";
-    wait_for_error(&mut browser, message);
+    wait_for_error(&mut tab, message);
     // The page shows what it showed before, and says so.
-    assert_eq!(texts(&mut browser, "main.stale h2"), ["ab"]);
-    assert_eq!(browser.value("location.hash"), "#source=abcdefg");
-    let (token, button) = alternative(&mut browser, 0);
-    browser.click(&button);
-    wait(&mut browser, "ab");
-    browser.wait_for("!document.getElementById('forced').hidden");
-    assert_eq!(texts(&mut browser, PREFIX), [token]);
-    let typed = browser.value("document.getElementById('source').value");
+    assert_eq!(tab.texts("main.stale h2"), ["ab"]);
+    assert_eq!(tab.value("location.hash"), "#source=abcdefg");
+    let (token, button) = alternative(&mut tab, 0);
+    tab.click(&button);
+    wait(&mut tab, "ab");
+    tab.wait_for("!document.getElementById('forced').hidden");
+    assert_eq!(tab.texts(PREFIX), [token]);
+    let typed = tab.value("document.getElementById('source').value");
     assert_eq!(typed, "ab");
     // The server is gone.
     let mut child = server.child.take().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    browser.click("#source");
-    browser.write("c");
-    wait_for_error(&mut browser, "The server cannot be reached.");
-    assert_eq!(texts(&mut browser, "main.stale h2"), ["ab"]);
-    for fault in browser.faults() {
-        let is_of_network = fault.contains("\"source\":\"network\"");
-        assert!(is_of_network, "{fault}");
+    tab.click("#source");
+    tab.write("c");
+    wait_for_error(&mut tab, "The server cannot be reached.");
+    assert_eq!(tab.texts("main.stale h2"), ["ab"]);
+    for fault in tab.faults() {
+        assert_says(&fault, "\"source\":\"network\"");
     }
 }
 
 #[test]
 fn markup_does_nothing_and_the_page_fits() {
-    let Some(mut browser) = Browser::start() else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    train_on_hostile_texts(folder.path());
-    let server = Server::of(&folder.path().join("run"), "");
+    let Some(mut tab) = browser() else { return };
+    let folder = &Folder::new();
+    train_on_hostile_texts(folder);
+    let server = Server::of(&folder.join("run"), "");
     let mut grounds = Vec::new();
     for (scheme, width) in [("light", 360), ("dark", 1400)] {
-        browser.prefer(scheme);
-        browser.size(width, 800);
-        browser.visit(&server.address, "");
+        tab.prefer(scheme);
+        tab.size(width, 800);
+        tab.visit(&server.address, "");
         for text in HOSTILE {
-            browser.value(&format!(
+            tab.value(&format!(
                 "location.hash = new URLSearchParams({{ source: {} }}).toString()",
                 json!(text)
             ));
             let shown = json!(text.replace('\u{2028}', "U+2028"));
-            browser.wait_for(&format!(
+            tab.wait_for(&format!(
                 "document.querySelector('h2')?.textContent === {shown} && \
                  !document.querySelector('main[aria-busy]')"
             ));
             let beyond =
                 "document.documentElement.scrollWidth - document.documentElement.clientWidth";
-            assert_eq!(browser.value(beyond), 0, "{text} at {width}");
-            let scripts = browser.value("document.querySelectorAll('script, img').length");
+            assert_eq!(tab.value(beyond), 0, "{text} at {width}");
+            let scripts = tab.value("document.querySelectorAll('script, img').length");
             assert_eq!(scripts, 2);
         }
-        grounds.push(browser.value("getComputedStyle(document.body).backgroundColor"));
-        assert_eq!(browser.faults(), [""; 0]);
+        grounds.push(tab.value("getComputedStyle(document.body).backgroundColor"));
+        assert_eq!(tab.faults(), [""; 0]);
     }
     assert_ne!(grounds[0], grounds[1]);
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::json::{list, string};
 use crate::program::{command, trained};
 
 /// An answer that takes longer is taken for a hang, however busy the machine is.
@@ -103,8 +104,8 @@ impl Server {
     pub(crate) fn translate(&self, texts: &[&str]) -> Vec<String> {
         let (status, answer) = self.ask("/v1/translate", &json!({ "texts": texts }));
         assert_eq!(status, 200, "{answer}");
-        let results = answer["results"].as_array().unwrap().iter();
-        let best = results.map(|result| result["outputs"][0]["text"].as_str().unwrap());
+        let results = list(&answer["results"]).iter();
+        let best = results.map(|result| string(&result["outputs"][0]["text"]));
         best.map(String::from).collect()
     }
 

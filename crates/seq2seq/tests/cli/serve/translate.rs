@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
+use attention_tests::assert_says;
+
 use super::TEXTS;
 use super::server::{JSON, Server, head};
+use crate::json::list;
 use crate::program::{ended, fail, rows, succeed, trained};
 
 const TRANSLATE: &str = "/v1/translate";
@@ -25,14 +28,14 @@ fn it_answers_as_the_program_does() {
         "--format jsonl --beam 4 --n-best 2 --length-penalty gnmt:0.6 --min-length 1 --prefix a";
     let search: Vec<&str> = search.split(' ').collect();
     let lines = succeed(&trained().0, &[&args[..], &search].concat());
-    let results = answer["results"].as_array().unwrap();
+    let results = list(&answer["results"]);
     assert_eq!(results.len(), TEXTS.len());
     for (line, (result, text)) in lines.lines().zip(results.iter().zip(TEXTS)) {
         let line: Value = serde_json::from_str(line).unwrap();
         assert_eq!(result["text"], text);
-        let outputs = line["outputs"].as_array().unwrap();
+        let outputs = list(&line["outputs"]);
         assert_eq!(outputs.len(), 2);
-        for (expected, output) in outputs.iter().zip(result["outputs"].as_array().unwrap()) {
+        for (expected, output) in outputs.iter().zip(list(&result["outputs"])) {
             for name in ["text", "log_probability", "ended"] {
                 assert_eq!(output[name], expected[name], "{name}: {output}");
             }
@@ -55,20 +58,16 @@ fn it_answers_as_the_program_does() {
         assert_eq!(answer, expected);
     }
 
-    let skipped = json!({ "texts": ["aXc"], "unknown": "skip" });
-    let (status, answer) = server.ask(TRANSLATE, &skipped);
-    assert_eq!(
-        (status, &answer["results"][0]["unknown"]),
-        (200, &json!(["X"]))
-    );
+    let (status, answer) = server.ask(TRANSLATE, &json!({ "texts": ["aXc"], "unknown": "skip" }));
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["results"][0]["unknown"], json!(["X"]));
     let health = server.get("/healthz");
     assert_eq!((health.status, &health.body[..]), (200, "ok\n"));
 }
 
 #[test]
 fn what_cannot_be_answered_has_its_status_and_a_reason() {
-    let limits = "--max-texts 3 --max-bytes 400 --max-tokens 9";
-    let server = Server::start(limits);
+    let server = Server::start("--max-texts 3 --max-bytes 400 --max-tokens 9");
     // An array stands for no object, by its places or otherwise.
     let table = r#"
 { | 400 | EOF while parsing
@@ -115,10 +114,8 @@ CONTROL | 400 | expected value
         let error = answer["error"].as_str().unwrap_or_default();
         let of_rust = WORDS_OF_RUST.split(' ').find(|word| error.contains(word));
         let is_told = error.contains(reason) && of_rust.is_none();
-        assert!(
-            is_told && found.to_string() == status,
-            "{body}: {found} {answer}"
-        );
+        let holds = is_told && found.to_string() == status;
+        assert!(holds, "{body}: {found} {answer}");
     }
     assert_eq!(server.get(TRANSLATE).status, 405);
     assert_eq!(server.get("/none").status, 404);
@@ -174,30 +171,20 @@ Host: OWN | Origin: null | 403
 "#;
     for [host, origin, expected] in rows(table) {
         let [host, origin] = [host, origin].map(|it| it.replace("LOCAL", &local));
-        for method_path in [
-            "POST /v1/translate",
-            "POST /v1/explain",
-            "GET /",
-            "GET /metrics",
-        ] {
-            let (found, answer) = status(method_path, &[&host, &origin, json]);
-            let found = if method_path.ends_with("explain") && found == 400 {
-                200
-            } else {
-                found
-            };
-            assert_eq!(
-                found.to_string(),
-                expected,
-                "{method_path}, {host}, {origin}: {answer}"
-            );
+        for path in "POST /v1/translate|POST /v1/explain|GET /|GET /metrics".split('|') {
+            let (mut found, answer) = status(path, &[&host, &origin, json]);
+            if path.ends_with("explain") && found == 400 {
+                found = 200;
+            }
+            let what = format!("{path}, {host}, {origin}: {answer}");
+            assert_eq!(found.to_string(), expected, "{what}");
         }
     }
     let (_, answer) = status("POST /v1/translate", &["Host: evil.example", json]);
     let own = &server.address;
     let line =
         format!("Host: expected {own}, or a host that --allow-host names, found evil.example");
-    assert!(answer.contains(&line), "{answer}");
+    assert_says(&answer, &line);
     for (kind, expected) in [
         ("Content-Type: text/plain", 415),
         ("Content-Type: application/x-www-form-urlencoded", 415),
@@ -213,11 +200,8 @@ Host: OWN | Origin: null | 403
         assert_eq!(found, expected, "{kind}: {answer}");
     }
     // What a browser asks before another page's request in JSON is not allowed.
-    let (found, _) = status(
-        "OPTIONS /v1/translate",
-        &["Host: OWN", "Access-Control-Request-Method: POST"],
-    );
-    assert_eq!(found, 405);
+    let headers = ["Host: OWN", "Access-Control-Request-Method: POST"];
+    assert_eq!(status("OPTIONS /v1/translate", &headers).0, 405);
 }
 
 #[test]
@@ -225,8 +209,7 @@ fn an_address_that_is_taken_or_none_is_an_error() {
     let server = Server::start("");
     let run = &trained().0;
     let args = format!("serve --model . --listen {}", server.address);
-    let message = format!("cannot listen at {}", server.address);
-    fail(run, &args, &message);
+    fail(run, &args, &format!("cannot listen at {}", server.address));
     let args = "serve --model none --listen 127.0.0.1:0";
     fail(run, args, "no trained model is there");
     for (args, reason) in [
@@ -235,6 +218,6 @@ fn an_address_that_is_taken_or_none_is_an_error() {
         ("--queue 0", "zero"),
     ] {
         let [_, stderr] = ended(run, &format!("serve {args}"), 2);
-        assert!(stderr.contains(reason), "{stderr}");
+        assert_says(&stderr, reason);
     }
 }

@@ -5,15 +5,11 @@ use crate::tests::rows;
 
 fn read(content: &str, stress: Stress) -> Result<Vec<(String, String)>> {
     let file = PairFile::from_bytes("cmu.dict", content);
-    let options = file.guess_of(
-        PairFormat::Dict { stress },
-        Columns::default(),
-        Default::default(),
-    )?;
+    let format = PairFormat::Dict { stress };
+    let options = file.guess_of(format, Columns::default(), Default::default())?;
     let pairs = file.pairs(&options)?.into_iter();
-    Ok(pairs
-        .map(|it| (it.source.concat(), it.target.join(" ")))
-        .collect())
+    let texts = pairs.map(|it| (it.source.concat(), it.target.join(" ")));
+    Ok(texts.collect())
 }
 
 #[test]
@@ -86,12 +82,10 @@ fn lines_without_known_phonemes_whose_words_begin_with_a_number_sign_are_counted
     let pairs = [PAIRS[0], PAIRS[1]];
     let layout = "words and phonemes; left out: 1 line whose word begins with # (a comment)";
     check("cat K AE1 T\n#HASH  HH\ncats K AE1 T S\n", layout, &pairs);
-    check(
-        "#many of them\ncat 1 K AE1 T\n# all\n#HASH-MARK  HH M\ncats 1 K AE1 T S\n",
-        "words and phonemes; left out behind words: the number of a pronunciation (as NLTK has it); left out: 2 lines \
-         whose words begin with # (comments)",
-        &pairs,
-    );
+    let layout = "words and phonemes; left out behind words: the number of a pronunciation (as NLTK has it); left \
+                  out: 2 lines whose words begin with # (comments)";
+    let content = "#many of them\ncat 1 K AE1 T\n# all\n#HASH-MARK  HH M\ncats 1 K AE1 T S\n";
+    check(content, layout, &pairs);
 }
 
 #[test]

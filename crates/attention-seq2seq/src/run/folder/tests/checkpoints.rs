@@ -66,8 +66,7 @@ fn the_weights_beside_an_average_are_a_part_of_a_checkpoint() {
     };
     journal.add(epoch_of(2, 0.5), &files).unwrap();
     let journal = open(&run, Some(2));
-    let read = journal.checkpoint(2).unwrap();
-    assert_eq!(read.weights, files.weights);
+    assert_eq!(journal.checkpoint(2).unwrap().weights, files.weights);
     assert_eq!(journal.clock(2), Some(clock));
     assert_eq!(run.checkpoints().unwrap(), [1, 2]);
     fs::remove_file(run.path().join("checkpoint/weights-2.bpk")).unwrap();
@@ -115,40 +114,21 @@ fn add_refused(journal: &mut Journal<'_>, number: usize, refused: usize, loss: f
 #[test]
 fn a_divergence_leaves_the_newest_checkpoint_of_other_parameters_or_a_sound_one() {
     const NAN: f64 = f64::NAN;
-    for (epochs, kept, left) in [
+    // The steps that were refused, the loss and the model of each epoch; the epochs that are kept, and those left.
+    #[rustfmt::skip]
+    let cases = [
         // Every step since the second epoch was refused: the epoch of the lowest loss is kept, too.
-        (
-            &[
-                (0, 1.0, b"a"),
-                (0, 2.0, b"b"),
-                (4, 2.0, b"b"),
-                (8, 2.0, b"b"),
-            ][..],
-            &[1, 2, 3, 4][..],
-            &[1, 2][..],
-        ),
+        (&[(0, 1.0, b"a"), (0, 2.0, b"b"), (4, 2.0, b"b"), (8, 2.0, b"b")][..], &[1, 2, 3, 4][..], &[1, 2][..]),
         // The last step of the second epoch broke the parameters.
-        (
-            &[
-                (0, 1.0, b"a"),
-                (0, NAN, b"b"),
-                (4, NAN, b"b"),
-                (8, NAN, b"b"),
-            ],
-            &[1, 3, 4],
-            &[1],
-        ),
+        (&[(0, 1.0, b"a"), (0, NAN, b"b"), (4, NAN, b"b"), (8, NAN, b"b")], &[1, 3, 4], &[1]),
         // A step in the middle of it did.
-        (
-            &[(0, 1.0, b"a"), (3, NAN, b"b"), (7, NAN, b"b")],
-            &[1, 2, 3],
-            &[1],
-        ),
+        (&[(0, 1.0, b"a"), (3, NAN, b"b"), (7, NAN, b"b")], &[1, 2, 3], &[1]),
         // Nothing speaks against the newest.
         (&[(0, 1.0, b"a"), (0, 2.0, b"b")], &[1, 2], &[1, 2]),
         // The first step of all was refused.
         (&[(4, NAN, b"a"), (8, NAN, b"a")], &[1, 2], &[]),
-    ] {
+    ];
+    for (epochs, kept, left) in cases {
         let (_folder, run) = created();
         let mut journal = open(&run, None);
         for (number, &(refused, loss, model)) in (1..).zip(epochs) {

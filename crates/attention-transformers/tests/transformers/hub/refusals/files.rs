@@ -8,6 +8,7 @@ use super::{load, refuses};
 #[test]
 fn tensors_that_are_missing_or_too_many() {
     const FILE: &str = "model.safetensors";
+    const T5_BIAS: &str = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
     let cases = [
         ("llama", "model.norm.weight"),
         ("qwen3", "model.layers.1.self_attn.q_norm.weight"),
@@ -17,20 +18,13 @@ fn tensors_that_are_missing_or_too_many() {
         ("bloom", "transformer.word_embeddings_layernorm.bias"),
         ("bert", "bert.encoder.layer.0.output.LayerNorm.bias"),
         ("mbart", "model.encoder.layer_norm.weight"),
-        (
-            "t5",
-            "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-        ),
+        ("t5", T5_BIAS),
     ];
     for (family, name) in cases {
         let copy = FolderCopy::of(family);
-        copy.change_tensors(|tensors| {
-            tensors.remove(name).unwrap();
-        });
+        copy.change_tensors(|tensors| drop(tensors.remove(name).unwrap()));
         let expected = format!("expected a tensor `{name}`, found ");
         refuses(family, &copy, FILE, &expected);
-    }
-    for (family, _) in cases {
         let copy = FolderCopy::of(family);
         copy.change_tensors(|tensors| {
             let tensor = tensors.first_key_value().unwrap().1.clone();
@@ -121,10 +115,8 @@ fn shards_that_do_not_fit_their_index() {
     ] {
         change_place(&copy, shard);
         let expected = "expected the name of a file beside the index, got";
-        refuses(
-            &copy,
-            &format!("`weight_map` of the tensor `model.norm.weight`: {expected} {got}"),
-        );
+        let of = "`weight_map` of the tensor `model.norm.weight`";
+        refuses(&copy, &format!("{of}: {expected} {got}"));
     }
     copy.write(INDEX, b"{}");
     let message = "`weight_map`: expected the file of each tensor, got none";
