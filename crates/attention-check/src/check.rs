@@ -194,8 +194,8 @@ impl From<Tensor<4>> for Output {
 
 /// The largest accepted errors, relative to the largest element of the same tensor: in results and in gradients.
 ///
-/// Half precision rounds by `2^-11` (f16) or `2^-8` (bf16) of an element: a kernel that computes in f32 only rounds its
-/// results, while a composed operation also rounds scores, weights and their gradients, one after the other.
+/// Half precision rounds by `2^-11` (f16) or `2^-8` (bf16) of an element: an operation computed in f32 only rounds its
+/// results, while attention in several steps also rounds scores, weights and their gradients, one after the other.
 pub(crate) fn tolerances(dtype: DType) -> [f64; 2] {
     match dtype {
         DType::F16 => [4.0, 8.0].map(|times| times * 2_f64.powi(-11)),

@@ -26,7 +26,7 @@ pub trait ScoreMod: Debug + Send + Sync {
 
 /// A [`ScoreMod`] on vectors of neighbouring keys, compiled for each instruction set like a
 /// [`PairwiseTerm`](crate::PairwiseTerm), which lists the operations of `simd`. Both methods must be
-/// `#[inline(always)]`.
+/// `#[inline(always)]`, and call only such functions, and no closure.
 ///
 /// ```
 /// use attention_kernels::{RowOfScores, Simd, VectorMod};

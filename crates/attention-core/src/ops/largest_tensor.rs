@@ -18,7 +18,7 @@ pub(super) fn assert_fits<B: AttentionBackend>(
 ) {
     let [batch, heads, num_queries, _] = queries.shape().dims();
     let [_, _, num_keys, _] = keys.shape().dims();
-    // Softmax of half precision is computed in f32.
+    // Half precision is computed in f32.
     let size = queries.dtype().size().max(size_of::<f32>());
     let limit = B::largest_buffer(&queries.device());
     check(

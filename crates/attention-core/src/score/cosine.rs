@@ -18,7 +18,7 @@ pub struct CosineScoreConfig {
     /// The factor on the cosine; its initial value if it is learned.
     ///
     /// The default, 10, is where Swin Transformer V2 starts. A cosine is between -1 and 1: with a factor of 1, weights
-    /// differ at most by `e^2`, close to a mean of all values; with 10, by `e^20`.
+    /// differ at most by a factor of `e^2`, close to a mean of all values; with 10, by a factor of `e^20`.
     #[config(default = 10.0)]
     pub temperature: f64,
     /// Whether the factor is a parameter.

@@ -12,9 +12,9 @@ use attention_core::{Attention, Normalizer, ScoringFunction};
 use attention_tests::{Array, MaskSpec, Path, Problem, Sizes, device, parameters};
 use burn::tensor::{DType, Device};
 
-/// The bound of contexts and gradients. A composed operation rounds scores, weights and their gradients to half
-/// precision, one after the other; a fused kernel rounds its results alone, but queries and keys are rounded when they
-/// are projected.
+/// The bound of contexts and gradients. Attention in several steps rounds scores, weights and their gradients to
+/// half precision, one after the other; one operation rounds its results alone, but queries and keys are rounded when
+/// they are projected.
 const HALF_ULPS: f64 = 8.0;
 /// The bound of the gradient of a parameter that is one number, a sum over all queries or keys whose terms may cancel.
 const HALF_ULPS_OF_A_SUM: f64 = 32.0;

@@ -109,8 +109,12 @@ fn parts_of_tensors_are_refused() {
         ones(value, &[1, 5]),
     ];
     let (header, content) = safetensors::parts(&tensors);
-    let texts = r#"{"__metadata__":{"DCP_SHARDING_INFO":"{}"},"#;
-    safetensors::write_parts(&path, &header.replacen('{', texts, 1), &content);
+    let texts = r#""__metadata__":{"DCP_SHARDING_INFO":"{}"}"#;
+    safetensors::write_parts(
+        &path,
+        &header.replace(r#""__metadata__":{}"#, texts),
+        &content,
+    );
     let error = load(&path, "").unwrap_err();
     assert_says(error, "consolidate_safetensors_files(");
 

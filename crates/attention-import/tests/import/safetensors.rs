@@ -30,6 +30,7 @@ pub(super) fn parts(tensors: &[Entry]) -> (String, Vec<u8>) {
             r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#
         ));
     }
+    entries.push(r#""__metadata__":{}"#.to_string());
     (format!("{{{}}}", entries.join(",")), content)
 }
 

@@ -28,11 +28,17 @@ fn errors_of_classes_have_kinds() {
         loaded.unwrap_err().reason().clone()
     };
     let shape = reason("small.params", "lstm.");
-    assert!(matches!(shape, Reason::Shape { got, .. } if got == [16, 5]));
+    assert!(
+        matches!(&shape, Reason::Shape { got, .. } if *got == [16, 5]),
+        "{shape:?}"
+    );
     let missing = reason("without_bias.params", "encoder.rnn.rnn.");
     assert!(matches!(missing, Reason::Missing { tensor, .. } if tensor.ends_with("i2h_bias")));
     let wrong_prefix = reason("small.params", "nowhere.");
-    assert!(matches!(wrong_prefix, Reason::Missing { .. }));
+    assert!(
+        matches!(wrong_prefix, Reason::Missing { .. }),
+        "{wrong_prefix:?}"
+    );
 }
 
 /// A pickle of arrays that no framework has signed may be anybody's.

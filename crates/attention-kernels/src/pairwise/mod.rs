@@ -27,9 +27,9 @@ use cpu_kernels::simd::Simd;
 
 /// The term of one unit of a pairwise score, `f(q, k)`, for a vector of queries and a vector of keys.
 ///
-/// Both methods must be `#[inline(always)]` and call only functions that are, and no closure: one as in `[a,
-/// b].map(..)` may stay a call, which takes vectors through memory, several times as slow. They may get any number,
-/// infinities and NaN included, whose results reach only their own pair. Results may depend on the arguments alone.
+/// Both methods must be `#[inline(always)]`, and call only such functions, and no closure: the one in `[a, b].map(..)`
+/// may stay a call, which takes vectors through memory, several times as slow. They may get any number, infinities and
+/// NaN included, whose results reach only their own pair. Results may depend on the arguments alone.
 ///
 /// # Operations
 /// Operations on each lane of vectors `S::V`, as methods of `simd`; `E` is `f32` or `f64`:

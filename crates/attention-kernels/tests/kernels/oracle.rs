@@ -122,9 +122,13 @@ pub(crate) fn assert_precise(
         (factor * plain).max(1e-6 * magnitude),
         rounding * (magnitude + 0.1),
     ];
-    for (found, bound) in [single, double].into_iter().zip(bounds) {
+    for ((found, bound), precision) in [single, double].into_iter().zip(bounds).zip(["f32", "f64"])
+    {
         let (found, _) = error(found, exact);
-        assert!(found <= bound, "{what}: error {found:e} above {bound:e}");
+        assert!(
+            found <= bound,
+            "{what}, {precision}: error {found:e} above {bound:e}"
+        );
     }
 }
 

@@ -34,8 +34,11 @@ fn pytorch() -> Vec<Case> {
     let mut cases = recurrent_reference("gru");
     // An encoder has no initial states.
     cases.retain(|case| !case.inputs.contains_key("h_0"));
-    // One or two directions, whole or with lengths.
-    assert_eq!(cases.len(), 4);
+    assert_eq!(
+        cases.len(),
+        4,
+        "one or two directions, whole or with lengths"
+    );
     cases.into_iter().map(Case).collect()
 }
 

@@ -29,7 +29,8 @@ impl Table {
     /// The logits after a text.
     pub(super) fn next(&self, text: &[u32]) -> Vec<f32> {
         let by_token = &self.logits[*text.last().unwrap() as usize];
-        let by_position = self.positions.get(text.len() - 1);
+        let has_positions = !self.positions.is_empty();
+        let by_position = has_positions.then(|| &self.positions[text.len() - 1]);
         let at = |token: usize| by_token[token] + by_position.map_or(0.0, |row| row[token]);
         (0..by_token.len()).map(at).collect()
     }

@@ -14,7 +14,7 @@ const LN2_HIGH: f32 = 0.693_359_375;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Above this the result is infinite.
 pub(super) const HIGHEST: f32 = 88.722_84;
-/// Below this the result is subnormal.
+/// Below this `e^x` is subnormal, and 0 stands for it.
 pub(super) const LOWEST: f32 = -87.336_54;
 
 /// `e^r = 1 + r + r^2 (C[0] + C[1] r + ... )`, a minimax fit in the form of Cephes' `expf`.

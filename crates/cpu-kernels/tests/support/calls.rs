@@ -11,6 +11,7 @@ pub(crate) fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send
 }
 
 /// The call panics, and its message has `expected` in it.
+#[track_caller]
 pub(crate) fn refuses<T>(expected: &str, call: impl FnOnce() -> T) {
     let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else {
         panic!("no panic that says `{expected}`");

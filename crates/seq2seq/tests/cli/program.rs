@@ -18,7 +18,7 @@ pub(crate) const TINY: &str =
     "--train-pairs 64 --valid-pairs 10 --batch-size 32 --embedding 4 --hidden 8 --threads 1";
 
 /// `train reverse` of a tiny Transformer for an epoch.
-pub(crate) const TRAIN_TRANSFORMER: &str = "train reverse --epochs 1 --model transformer --hidden 8 --heads 2 \
+pub(crate) const TRAIN_TRANSFORMER: &str = "train reverse --epochs 1 --model transformer --hidden 8 \
                                             --train-pairs 64 --valid-pairs 10 --batch-size 32 --threads 1";
 
 /// An empty folder, which is removed when it is dropped.

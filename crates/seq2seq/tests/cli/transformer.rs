@@ -13,7 +13,7 @@ use crate::program::{
 #[test]
 fn a_transformer_is_trained_resumed_and_used() {
     let folder = &Folder::new();
-    let args = format!("{TRAIN_TRANSFORMER} --feed-forward 12 --out run");
+    let args = format!("{TRAIN_TRANSFORMER} --heads 2 --feed-forward 12 --out run");
     let stdout = succeed(folder, &args);
     assert_eq!(epochs(&stdout), ["1/1"]);
     let settings = &manifest(&folder.join("run"))["settings"];

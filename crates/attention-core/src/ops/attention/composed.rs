@@ -1,6 +1,7 @@
 //! The composed definition.
 
 use burn::backend::tensor::FloatTensor;
+use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::wide::define_in_wide;
 
 use super::AttentionInputs;
@@ -14,6 +15,11 @@ use crate::ops::weighted_sum::WeightedSumInputs;
 
 /// Score, softmax, dropout and weighted sum; half precision is computed in f32.
 pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {
+    // Only the kernel reads packed keys.
+    let inputs = AttentionInputs {
+        packed_keys: OptionalTensor::Absent,
+        ..inputs
+    };
     define_in_wide(inputs, context)
 }
 

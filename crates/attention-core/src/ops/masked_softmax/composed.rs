@@ -7,7 +7,7 @@ use burn_fused_layers::harness::wide::define_in_wide;
 use super::MaskedSoftmaxInputs;
 use crate::ops::masked::{Masked, bool_dtype, lowest};
 
-/// `exp(score - max) / sum`; half precision accumulates in f32.
+/// `exp(score - max) / sum`; half precision is computed in f32.
 pub(in crate::ops) fn forward<B: Backend>(inputs: MaskedSoftmaxInputs<B>) -> FloatTensor<B> {
     with_sinks(inputs, None)
 }

@@ -46,7 +46,7 @@ pub enum RotaryScaling {
 }
 
 /// Configuration of [`RotaryScaling::Yarn`]: `f_n r_n / factor + f_n (1 - r_n)`. The ramp `r_n = (n - low) / (high -
-/// low)`, clamped to 0 and 1, begins at the pair that turns `beta_fast` times over a context in training and ends at
+/// low)`, clamped to `[0, 1]`, begins at the pair that turns `beta_fast` times over a context in training and ends at
 /// the pair that turns `beta_slow` times.
 ///
 /// The pair that turns `b` times is `c(b) = d ln(original_max_positions / (2 pi b)) / (2 ln(theta))`; `low` is
@@ -83,7 +83,7 @@ pub struct YarnScalingConfig {
 }
 
 /// Configuration of [`RotaryScaling::Llama3`]: `f_n s + f_n (1 - s) / factor`, where `s` is `(turns - low) / (high -
-/// low)`, clamped to 0 and 1; a pair makes `turns = original_max_positions f_n / (2 pi)` turns over a context in
+/// low)`, clamped to `[0, 1]`; a pair makes `turns = original_max_positions f_n / (2 pi)` turns over a context in
 /// training.
 ///
 /// Grattafiori et al. 2024, "The Llama 3 Herd of Models"; the formula is from Meta's `apply_scaling`.

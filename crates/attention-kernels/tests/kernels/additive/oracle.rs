@@ -45,7 +45,8 @@ impl Case {
     }
 }
 
-/// At most twice the error of plain `f32` loops in the scores and three times in gradients, `f64` within 1e-14.
+/// At most twice the error of plain `f32` loops in the scores and three times in gradients, `f64` within 1e-14, as
+/// [`oracle::assert_precise`] says.
 pub(crate) fn assert_precise(what: &str, case: &Case) {
     let exact = case.solve::<f64>();
     let plain = case.solve::<f32>();

@@ -52,7 +52,7 @@ pub(super) fn clip_by_norm<M: Module>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Squares {
     /// The squares of the gradients. The norm is not finite if the gradients are not, but also if one exceeds about
-    /// 1e19, whose square overflows f32.
+    /// 1.8e19, whose square overflows f32.
     Plain,
     /// The squares of the gradients divided by the largest one. The norm is not finite only if the gradients are not.
     /// This takes three more passes over them.

@@ -21,7 +21,7 @@ fn page() -> &'static Path {
     static PAGE: OnceLock<PathBuf> = OnceLock::new();
     PAGE.get_or_init(|| {
         let folder = emptied("page");
-        succeed(&folder, &format!("{TRAIN_TRANSFORMER} --out b"));
+        succeed(&folder, &format!("{TRAIN_TRANSFORMER} --heads 2 --out b"));
         let run = trained().0.display();
         let args = format!("attend abcd zyxwvut --output x.html --model {run} --compare b");
         succeed(&folder, &args);

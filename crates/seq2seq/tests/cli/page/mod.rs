@@ -164,7 +164,7 @@ fn a_source_of_one_token_has_no_occlusion() {
 #[test]
 fn a_page_has_all_heads_of_a_transformer_and_two_models_side_by_side() {
     let folder = &Folder::new();
-    succeed(folder, &format!("{TRAIN_TRANSFORMER} --out a"));
+    succeed(folder, &format!("{TRAIN_TRANSFORMER} --heads 2 --out a"));
     succeed(folder, &train_args("reverse", "1", "--out b"));
     let args = "attend cab --model a --compare b --layer 1 --head 2 --output x.html";
     let stdout = succeed(folder, &args);
