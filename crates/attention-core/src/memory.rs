@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use burn::tensor::{Int, Tensor, assert_shape};
+use burn::tensor::{Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::functional::{KeysAndValues, without_padding};
+use crate::functional::{KeysAndValues, assert_a_value_for_each_key, without_padding};
 use crate::mask::Mask;
 use crate::owner::Owner;
 use crate::rank::repeat_examples;
@@ -50,8 +50,7 @@ impl Memory {
     /// If keys and values differ in batch, heads, number, device or the type of their elements, or the mask does not
     /// fit them: its heads axis is 1 or the number of query heads of later calls, a multiple of the key heads.
     pub fn of_projected(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
-        let [batch, heads, num_keys, _] = keys.dims();
-        assert_shape!(values, [batch, heads, num_keys, _]);
+        assert_a_value_for_each_key(&keys, &values);
         let others = [Argument::floats("values", &values)];
         assert_together("Memory", Argument::floats("keys", &keys), others);
         let keys = without_padding(keys, &mask);

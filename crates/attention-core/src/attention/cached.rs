@@ -1,10 +1,10 @@
 //! Attention to the keys of a cache.
 
-use burn::tensor::{Tensor, assert_shape};
+use burn::tensor::Tensor;
 
 use super::{Attention, AttentionOutput, Call};
 use crate::cache::{Cached, KeyValueCache, NewRows};
-use crate::functional::{AttentionOptions, KeysAndValues};
+use crate::functional::{AttentionOptions, KeysAndValues, assert_a_value_for_each_key};
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 
@@ -86,13 +86,13 @@ impl<S: ScoringFunction> Attention<S> {
         options: &AttentionOptions,
     ) -> Cached {
         check_options(options, cache);
-        let [batch, key_heads, num_rows, _] = keys.dims();
+        let [batch, _, num_rows, _] = keys.dims();
         assert!(
             queries == [batch, num_rows],
             "attention: keys of the cached queries expected, [batch, rows] = {queries:?}, got {:?}",
             [batch, num_rows]
         );
-        assert_shape!(values, [batch, key_heads, num_rows, _]);
+        assert_a_value_for_each_key(&keys, &values);
         let tokens = rows.ranges([batch, num_rows]);
         let positions = cache.positions(&tokens, num_rows, &keys.device());
         let keys = self.project_keys(keys, &values, &positions);

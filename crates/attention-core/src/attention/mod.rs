@@ -13,11 +13,12 @@ pub(crate) use call::Call;
 
 use burn::module::{Module, Param};
 use burn::nn::{Dropout, DropoutConfig, Initializer};
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::functional::{
-    AttentionOptions, KeysAndValues, PreparedKeys, SharedTensor, fill_padding, pack_additive_keys,
+    AttentionOptions, KeysAndValues, PreparedKeys, SharedTensor, assert_a_value_for_each_key,
+    fill_padding, pack_additive_keys,
 };
 use crate::mask::Mask;
 use crate::memory::Memory;
@@ -298,8 +299,8 @@ impl<S: ScoringFunction> Attention<S> {
         mask: &Mask,
         [heads, num_queries]: [usize; 2],
     ) -> KeysAndValues {
-        let [batch, key_heads, num_keys, _] = keys.dims();
-        assert_shape!(values, [batch, key_heads, num_keys, _]);
+        let [batch, _, num_keys, _] = keys.dims();
+        assert_a_value_for_each_key(&keys, &values);
         let scores = [batch, heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
         let keys = fill_padding(keys, &mask, [heads, num_queries]);

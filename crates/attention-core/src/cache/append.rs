@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use burn::tensor::{Tensor, assert_shape};
+use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::rows::{Example, Rows, assert_without_autodiff, write};
 use super::{Cached, KeyValueCache, NewRows};
-use crate::functional::KeysAndValues;
+use crate::functional::{KeysAndValues, assert_a_value_for_each_key};
 use crate::mask::Mask;
 use crate::owner::Owner;
 use crate::position::Positions;
@@ -38,8 +38,8 @@ impl KeyValueCache {
     /// the capacity is exceeded, or the device is one of autodiff.
     pub fn append(&mut self, keys: Tensor<4>, values: Tensor<4>, rows: NewRows) {
         const NAME: &str = "KeyValueCache::append";
-        let [batch, key_heads, num_rows, _] = keys.dims();
-        assert_shape!(values, [batch, key_heads, num_rows, _]);
+        let [batch, _, num_rows, _] = keys.dims();
+        assert_a_value_for_each_key(&keys, &values);
         let others = [Argument::floats("values", &values)];
         assert_together(NAME, Argument::floats("keys", &keys), others);
         self.assert_examples(batch);

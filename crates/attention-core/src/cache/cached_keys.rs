@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use burn::tensor::{Tensor, assert_shape};
+use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::KeyValueCache;
 use super::rows::{Example, Rows, assert_without_autodiff};
+use crate::functional::assert_a_value_for_each_key;
 
 /// The keys and values that a cache holds: a prefix that a server reuses for many texts, or a state to save.
 #[derive(Clone, Debug)]
@@ -65,8 +66,8 @@ impl KeyValueCache {
             self.rows.is_none(),
             "{NAME}: an empty cache expected, got one of lengths {lengths:?}"
         );
-        let [batch, heads, num_rows, _] = keys.dims();
-        assert_shape!(values, [batch, heads, num_rows, _]);
+        let [batch, _, num_rows, _] = keys.dims();
+        assert_a_value_for_each_key(&keys, &values);
         let others = [Argument::floats("values", &values)];
         assert_together(NAME, Argument::floats("keys", &keys), others);
         assert_without_autodiff(&keys.device());

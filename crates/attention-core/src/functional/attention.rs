@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, assert_shape};
+use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::paths::composed;
 
@@ -13,7 +13,7 @@ use super::modifiers::{modify, softmax_with_sinks};
 use super::options::AttentionOptions;
 use super::pairwise::PairwiseFormula;
 use super::score::default_scale;
-use super::sizes::Sizes;
+use super::sizes::{Sizes, assert_a_value_for_each_key};
 use super::{drop_weights, fill_masked, weighted_sum};
 use crate::mask::Mask;
 use crate::rank::{from_four_axes, in_one_batch};
@@ -203,8 +203,7 @@ impl Call {
         options: AttentionOptions,
     ) -> Self {
         let [queries, keys, values] = in_one_batch(queries, keys, values);
-        let [batch, key_heads, num_keys, _] = keys.dims();
-        assert_shape!(values, [batch, key_heads, num_keys, _]);
+        assert_a_value_for_each_key(&keys, &values);
         let others = [
             Argument::floats("keys", &keys),
             Argument::floats("values", &values),

@@ -56,5 +56,5 @@ pub(crate) use padding::{fill_keyless, fill_masked};
 pub(crate) use project::project;
 pub(crate) use score::default_scale;
 pub(crate) use shared::SharedTensor;
-pub(crate) use sizes::{Sizes, assert_equal_batches};
+pub(crate) use sizes::{Sizes, assert_a_value_for_each_key, assert_equal_batches};
 pub(crate) use weights::{drop_weights, step_context};

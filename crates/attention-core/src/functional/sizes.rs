@@ -75,6 +75,19 @@ impl Sizes {
 }
 
 /// # Panics
+/// If values differ from keys in batch, heads or number.
+pub(crate) fn assert_a_value_for_each_key(keys: &Tensor<4>, values: &Tensor<4>) {
+    let [expected, got] = [keys, values].map(|rows| {
+        let [batch, heads, number, _] = rows.dims();
+        [batch, heads, number]
+    });
+    assert!(
+        got == expected,
+        "values expected one for each key, [batch, heads, keys] = {expected:?}, got {got:?}"
+    );
+}
+
+/// # Panics
 /// If queries differ from keys and values in the number of examples.
 pub(crate) fn assert_equal_batches(queries: usize, values: usize) {
     assert!(

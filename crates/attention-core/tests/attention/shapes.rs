@@ -40,11 +40,13 @@ fn keys_and_values_must_pair() {
             let [queries, keys] = [5, 7].map(|len| zeros([2, 3, len, 11], device));
             attention.forward(queries, keys, zeros(values, device), Mask::none())
         };
-        refuses("axis 0 expected 2, got 4", || forward([4, 3, 7, 13]));
-        refuses("axis 1 expected 3, got 1", || forward([2, 1, 7, 13]));
-        refuses("axis 2 expected 7, got 6", || forward([2, 3, 6, 13]));
-        refuses("axis 2 expected 7, got 0", || forward([2, 3, 0, 13]));
-        refuses("axis 2 expected 7, got 6", || {
+        let expected = "values expected one for each key, [batch, heads, keys] = [2, 3, 7], got ";
+        for got in [[4, 3, 7], [2, 1, 7], [2, 3, 6], [2, 3, 0]] {
+            let [batch, heads, number] = got;
+            let message = format!("{expected}{got:?}");
+            refuses(&*message, || forward([batch, heads, number, 13]));
+        }
+        refuses("[batch, heads, keys] = [2, 1, 7], got [2, 1, 6]", || {
             let (keys, values) = (zeros([2, 7, 11], device), zeros([2, 6, 13], device));
             attention.prepare(keys, values, Mask::none())
         });
@@ -257,7 +259,10 @@ fn operations_check_their_operands() {
         refuses("axis 0 expected 2, got 1", || dot([1, 3, 7, 11]));
         let keys_of_values = "axis 2 expected 7, got 6";
         refuses(keys_of_values, || sum([2, 3, 6, 13]));
-        refuses(keys_of_values, || attend([2, 3, 7, 11], [2, 3, 6, 13], 1.0));
+        let one_for_each_key = "= [2, 3, 7], got [2, 3, 6]";
+        refuses(one_for_each_key, || {
+            attend([2, 3, 7, 11], [2, 3, 6, 13], 1.0)
+        });
         let scale = "scale expected to be finite, got NaN";
         refuses(scale, || attend([2, 3, 7, 11], [2, 3, 7, 13], f64::NAN));
         let lens = MaskSpec::lens(&[1, 2, 3]).mask(device);
