@@ -64,8 +64,7 @@ impl Checkpoint {
             let place = match places.get(shard) {
                 Some(place) => *place,
                 None => {
-                    let file = TensorFile::open(folder.join(shard));
-                    let file = file
+                    let file = TensorFile::open(folder.join(shard))
                         .map_err(|error| format!("shard `{}`: {}", shown(shard), error.reason()))?;
                     let place = files.len();
                     // Tensors that the index does not list are included.

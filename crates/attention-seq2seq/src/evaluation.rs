@@ -212,11 +212,11 @@ impl Evaluation {
         let mut sources = Vec::with_capacity(groups.len());
         let vocabs = translator.vocabs();
         for group in &groups {
-            let unknown = group
+            let unknown: Vec<Vec<&str>> = group
                 .targets
                 .iter()
-                .map(|target| vocabs.target.unknown(target));
-            let unknown: Vec<Vec<&str>> = unknown.collect();
+                .map(|target| vocabs.target.unknown(target))
+                .collect();
             self.out_of_reach += usize::from(unknown.iter().all(|of_target| !of_target.is_empty()));
             self.unknown_targets.extend(unknown.concat());
             let read = vocabs.source.read(group.source.to_vec(), config.unknown)?;

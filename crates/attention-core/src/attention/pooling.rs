@@ -354,7 +354,6 @@ fn seen_from(bias: Tensor<4>, starts: &[i64], sizes: Sizes) -> Tensor<4> {
     let indices: Vec<i64> = starts.iter().flat_map(of_example).collect();
     let indices = TensorData::new(indices, [batch * number]);
     let indices = Tensor::from_data(indices, &bias.device());
-    let of_examples = bias.select(3, indices);
-    let of_examples = of_examples.reshape([heads, batch, 1, number]);
+    let of_examples = bias.select(3, indices).reshape([heads, batch, 1, number]);
     of_examples.swap_dims(0, 1)
 }

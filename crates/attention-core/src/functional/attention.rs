@@ -266,8 +266,7 @@ impl Pooled {
         } = call;
         let scores = score.scores(queries.clone(), keys.clone(), mask);
         let modified = modify(operation, scores, options);
-        let weights = softmax_with_sinks(modified.clone(), mask, options);
-        let weights = weights.cast(values.dtype());
+        let weights = softmax_with_sinks(modified.clone(), mask, options).cast(values.dtype());
         let dropped = drop_weights(weights.clone(), options.dropout.unwrap_or(0.0));
         Self {
             modified,

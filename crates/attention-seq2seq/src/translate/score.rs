@@ -38,10 +38,10 @@ impl Translator {
         let sources: Vec<&[String]> = pairs.iter().map(|(source, _)| *source).collect();
         check_sources(&sources)?;
         let sources = self.encoded(&sources);
-        let targets = pairs
+        let targets: Vec<Vec<u32>> = pairs
             .iter()
-            .map(|(_, target)| self.vocabs.target.try_encode(target));
-        let targets: Vec<Vec<u32>> = targets.collect::<Result<_>>()?;
+            .map(|(_, target)| self.vocabs.target.try_encode(target))
+            .collect::<Result<_>>()?;
         let lens: Vec<usize> = sources.iter().map(Vec::len).collect();
         let mut scores = vec![None; pairs.len()];
         for indices in of_one_length(&lens, self.batch_size()) {

@@ -38,8 +38,8 @@ impl SharedWeight {
     pub fn packings<E: CpuReal>(&self) -> &[Packing<E>; 2] {
         let packings = self
             .packings
-            .get_or_init(|| Box::new([Packing::<E>::default(), Packing::<E>::default()]));
-        let packings = packings.downcast_ref();
+            .get_or_init(|| Box::new([Packing::<E>::default(), Packing::<E>::default()]))
+            .downcast_ref();
         packings.unwrap_or_else(|| panic!("a shared weight expected to be of {:?}", E::DTYPE))
     }
 }

@@ -131,8 +131,8 @@ impl Server {
     ) -> Result<ReadTokens, Failure> {
         let read = self
             .translator
-            .read_source(text, unknown.unwrap_or_default());
-        let read = read.map_err(|error| Failure::of(name, &error))?;
+            .read_source(text, unknown.unwrap_or_default())
+            .map_err(|error| Failure::of(name, &error))?;
         let (found, most) = (read.tokens.len(), self.limits.max_tokens(&self.translator));
         if found == 0 {
             return Err(Failure::unprocessable(format!("{name}: no token is known")));

@@ -237,8 +237,7 @@ impl Translator {
         // It may be another division of a text that is already an output.
         let is_greedy =
             |output: &ScoredHypothesis| output.text == greedy.text && output.ended == greedy.ended;
-        let at = found.iter().position(is_greedy);
-        let at = at.unwrap_or_else(|| {
+        let at = found.iter().position(is_greedy).unwrap_or_else(|| {
             found.push(greedy);
             found.len() - 1
         });

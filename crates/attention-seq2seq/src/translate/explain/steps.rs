@@ -70,10 +70,10 @@ impl Translator {
         let source = self.vocabs.source.encode(source);
         let mut all = Vec::with_capacity(outputs.len());
         for outputs in outputs.chunks_mut(OUTPUTS) {
-            let targets = outputs
+            let targets: Vec<Vec<u32>> = outputs
                 .iter()
-                .map(|output| self.vocabs.target.try_encode(&output.tokens));
-            let targets: Vec<Vec<u32>> = targets.collect::<Result<_>>()?;
+                .map(|output| self.vocabs.target.try_encode(&output.tokens))
+                .collect::<Result<_>>()?;
             let longest = targets.iter().map(Vec::len).max().unwrap_or(0);
             let sources = vec![&source[..]; outputs.len()];
             let mut decoding = self.decoding(&sources, longest + 1, with_weights);

@@ -222,10 +222,10 @@ impl Evidence<'_> {
             numbered.partition(|entry| entry.decimals() > 0);
         // A TAB, a number and more fields in one cell are phonemes, unless every word has a number.
         let is_everywhere = with_integer.len() + with_decimals.len() == self.entries.len();
-        let unclear = with_integer
+        let unclear: Vec<_> = with_integer
             .iter()
-            .filter(|it| is_everywhere || it.has_cell || !it.has_tab);
-        let unclear: Vec<_> = unclear.collect();
+            .filter(|it| is_everywhere || it.has_cell || !it.has_tab)
+            .collect();
         let Some(first) = unclear.first() else {
             return Ok(0);
         };
