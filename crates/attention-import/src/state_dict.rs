@@ -178,8 +178,9 @@ impl StateDict {
         let weight = self.weight(linear.weight, &weight)?;
         let bias = match linear.bias {
             Some(param) => {
-                let found = self.find(&bias.name, &[bias.rows.unwrap_or(to)])?;
-                let found = found.map(|stored| stored.narrow(bias.start, to));
+                let found = self
+                    .find(&bias.name, &[bias.rows.unwrap_or(to)])?
+                    .map(|stored| stored.narrow(bias.start, to));
                 Some(self.load(param, &bias.name, &found, as_it_is)?)
             }
             None => {
@@ -339,8 +340,9 @@ impl StateDict {
         let told = names
             .iter()
             .take(NEAREST)
-            .map(|name| format!("`{}`", shown(name)));
-        let told = told.collect::<Vec<_>>().join(", ");
+            .map(|name| format!("`{}`", shown(name)))
+            .collect::<Vec<_>>()
+            .join(", ");
         match names.len() {
             0 => "found none".to_string(),
             1..=NEAREST => format!("found only {told}"),

@@ -50,8 +50,9 @@ impl StateDict {
         let prefix = variable(&self.prefix);
         let heads = |own: &'static str| names.iter().filter_map(move |name| name.strip_suffix(own));
         let score = || heads("attention_v").chain(heads("attention_g"));
-        let pairs = heads(MEMORY).flat_map(|memory| score().map(move |score| [memory, score]));
-        let pairs = pairs.filter(|pair| pair.iter().any(|head| head.starts_with(&prefix)));
+        let pairs = heads(MEMORY)
+            .flat_map(|memory| score().map(move |score| [memory, score]))
+            .filter(|pair| pair.iter().any(|head| head.starts_with(&prefix)));
         let nearness = |pair: [&str; 2]| common(pair[0].bytes(), pair[1].bytes());
         let mut pairs: Vec<_> = pairs.map(|pair| (nearness(pair), pair)).collect();
         pairs.sort_unstable();

@@ -153,8 +153,9 @@ fn run_backward<E: Real, F: Rise>(
 ) {
     let chunks = |all: Option<_>| all.map(|all: &mut [E]| all.chunks_mut(TASK_ELEMENTS));
     let [mut of_input, mut of_factor] = [gradients.input, gradients.factor].map(chunks);
-    let tasks = gradient.chunks(TASK_ELEMENTS).enumerate();
-    let tasks: Vec<_> = tasks
+    let tasks: Vec<_> = gradient
+        .chunks(TASK_ELEMENTS)
+        .enumerate()
         .map(|(task, gradient)| Backward::<E, F> {
             inputs: inputs.of_task(task),
             gradient,

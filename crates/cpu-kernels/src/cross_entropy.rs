@@ -256,8 +256,9 @@ fn of_logits<E: Real>(
     let results = predictions
         .chunks_mut(rows_of_task)
         .zip(losses.chunks_mut(rows_of_task));
-    let operands = inputs.targets[rows.clone()].chunks(rows_of_task);
-    let operands = operands.zip(inputs.factors[rows].chunks(rows_of_task));
+    let operands = inputs.targets[rows.clone()]
+        .chunks(rows_of_task)
+        .zip(inputs.factors[rows].chunks(rows_of_task));
     let tasks = tasks.zip(results).zip(operands);
     for_each(tasks, |((logits, results), operands)| {
         let (predictions, losses) = results;

@@ -170,17 +170,18 @@ pub(crate) fn backward<E: Real>(
     let operands = inputs.rows.chunks(task_rows * size);
     let operands = operands.zip(gradient.chunks(task_rows * size));
     let operands = operands.zip(statistics.chunks(2 * task_rows));
-    let jobs = operands.map(|((rows, gradient), statistics)| Backward {
-        inputs: inputs.of(rows),
-        statistics,
-        gradient,
-        gradients: NormalizationGradients {
-            rows: of_rows.as_mut().and_then(Iterator::next),
-            gain: of_gain.as_mut().and_then(Iterator::next),
-            bias: of_bias.as_mut().and_then(Iterator::next),
-        },
-    });
-    let jobs: Vec<_> = jobs.collect();
+    let jobs: Vec<_> = operands
+        .map(|((rows, gradient), statistics)| Backward {
+            inputs: inputs.of(rows),
+            statistics,
+            gradient,
+            gradients: NormalizationGradients {
+                rows: of_rows.as_mut().and_then(Iterator::next),
+                gain: of_gain.as_mut().and_then(Iterator::next),
+                bias: of_bias.as_mut().and_then(Iterator::next),
+            },
+        })
+        .collect();
     let least = TASK_ELEMENTS / (task_rows * size);
     for_each_with(
         jobs.into_iter(),

@@ -50,8 +50,9 @@ impl AttendArgs {
         self.check()?;
         let (translator, other) = self.model.load_beside(self.compare.as_deref())?;
         let texts = self.texts.iter().map(|text| without_mark(text));
-        let sources = texts.map(|text| translator.source_tokens(text));
-        let sources: Vec<Vec<String>> = sources.collect::<Result<_>>()?;
+        let sources: Vec<Vec<String>> = texts
+            .map(|text| translator.source_tokens(text))
+            .collect::<Result<_>>()?;
         let head = self.head();
         let attended = sources.iter().map(|source| translator.attend(source, head));
         let attended: Vec<Attended> = attended.collect::<Result<_>>()?;

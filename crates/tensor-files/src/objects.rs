@@ -59,8 +59,9 @@ pub(crate) fn tensors(
     Ok(Tensors {
         names: found.keys().cloned().collect(),
         find: Box::new(move |name| {
-            let value = found.get(name)?;
-            let value = value.ok_or_else(|| "expected one tensor of this name, got several".into());
+            let value = found
+                .get(name)?
+                .ok_or_else(|| "expected one tensor of this name, got several".into());
             Some(value.and_then(|value| {
                 let (layout, elements) = tensor(&pickle, value)?;
                 Ok(StoredTensor::new(layout, place(elements)?))
@@ -189,8 +190,9 @@ fn contents(pickle: &Pickle, call: &Call) -> Contents {
     if !is_ordered_dict(pickle, call) && call.items.is_empty() {
         return Contents::None;
     }
-    let pairs = listed_pairs(pickle, call).iter();
-    let pairs = pairs.filter_map(|pair| <[Value; 2]>::try_from(pickle.list(*pair)?).ok());
+    let pairs = listed_pairs(pickle, call)
+        .iter()
+        .filter_map(|pair| <[Value; 2]>::try_from(pickle.list(*pair)?).ok());
     Contents::Items(pairs.chain(call.items.iter().copied()).collect())
 }
 

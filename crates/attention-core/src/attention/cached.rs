@@ -145,9 +145,10 @@ impl<S: ScoringFunction> Attention<S> {
         };
         check_uneven(options);
         if !self.scores_positions(&queries, &rows) {
-            let starts = ragged.iter();
-            let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
-            let starts: Vec<i64> = starts.collect();
+            let starts: Vec<i64> = ragged
+                .iter()
+                .map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64)
+                .collect();
             let starts = Some(&starts[..]);
             return attend(queries, &rows, Call { starts, ..call });
         }

@@ -58,8 +58,9 @@ fn side_by_side(
         sizes.max().unwrap_or(1)
     };
     let [batch, heads, rows] = [0, 1, 2].map(common);
-    let parts = both.into_iter().zip(numbers);
-    let parts = parts
+    let parts = both
+        .into_iter()
+        .zip(numbers)
         .filter(|(_, number)| *number > 0)
         .map(|(bias, number)| {
             let shape = [batch, heads, rows, number];

@@ -63,9 +63,10 @@ impl<B: Backend> ScoreModifiers<B> {
             let scaled = B::float_mul_scalar(scores, (1.0 / cap).into());
             scores = B::float_mul_scalar(B::float_tanh(scaled), cap.into());
         }
-        let relative = self.relative_bias.as_option();
-        let relative =
-            relative.map(|bias| along_diagonals::<B>(bias.clone(), num_queries, num_keys));
+        let relative = self
+            .relative_bias
+            .as_option()
+            .map(|bias| along_diagonals::<B>(bias.clone(), num_queries, num_keys));
         for bias in self.bias.as_option().cloned().into_iter().chain(relative) {
             if bias.dtype() != scores.dtype() {
                 scores = B::float_cast(scores, bias.dtype().into());

@@ -30,14 +30,15 @@ pub(crate) fn backward<E: Real, T: RowScore<E>>(
         .into_iter()
         .zip(gradients.keys_and_values.split(count));
     let of_heads = slices.enumerate();
-    let sums = of_heads.map(|(index, (queries, keys_and_values))| Sums {
-        key: HeadIndex::nth(index, heads.key_heads),
-        queries,
-        keys_and_values,
-        shared: vec![E::ZERO; if wanted.shared { sizes.shared } else { 0 }],
-        biases: BiasSums::new(&attention.modifiers, wanted, sizes, 0..num_keys),
-    });
-    let mut sums: Vec<_> = sums.collect();
+    let mut sums: Vec<_> = of_heads
+        .map(|(index, (queries, keys_and_values))| Sums {
+            key: HeadIndex::nth(index, heads.key_heads),
+            queries,
+            keys_and_values,
+            shared: vec![E::ZERO; if wanted.shared { sizes.shared } else { 0 }],
+            biases: BiasSums::new(&attention.modifiers, wanted, sizes, 0..num_keys),
+        })
+        .collect();
     run_tasks(attention, 1, &mut sums, |sums| {
         let job = Backward {
             attention,

@@ -273,9 +273,10 @@ mod tests {
                     .with_titles(vec![text.as_str(); columns])
                     .unwrap()
                     .with_query_labels(vec![text.as_str(); queries])
-                    .unwrap();
-                let grid = grid.with_key_labels(vec![text.as_str(); keys]).unwrap();
-                let grid = grid.with_axis_titles(text.as_str(), text.as_str());
+                    .unwrap()
+                    .with_key_labels(vec![text.as_str(); keys])
+                    .unwrap()
+                    .with_axis_titles(text.as_str(), text.as_str());
                 let layout = Layout::new(&grid, &face).unwrap();
 
                 let (first, last) = (layout.panel(0, 0), layout.panel(rows - 1, columns - 1));

@@ -41,21 +41,22 @@ pub(super) fn load_model<I, M>(
         return Err(ImportError::of(&adapter)(reason.to_string()));
     }
     let config = folder.join(CONFIG);
-    let model = Fields::read(&config).and_then(|fields| {
-        let got = fields.text("model_type")?;
-        if !model_types.contains(&got) {
-            return Err(fields.unknown("model_type", model_types, got));
-        }
-        let of_texts = fields.object("text_config")?;
-        for fields in [Some(&fields), of_texts.as_ref()].into_iter().flatten() {
-            for name in QUANTIZED {
-                fields.refuse(name, "parameters that are packed are not read")?;
+    let model = Fields::read(&config)
+        .and_then(|fields| {
+            let got = fields.text("model_type")?;
+            if !model_types.contains(&got) {
+                return Err(fields.unknown("model_type", model_types, got));
             }
-            fields.refuse_unread()?;
-        }
-        init(&fields)
-    });
-    let model = model.map_err(ImportError::of(&config))?;
+            let of_texts = fields.object("text_config")?;
+            for fields in [Some(&fields), of_texts.as_ref()].into_iter().flatten() {
+                for name in QUANTIZED {
+                    fields.refuse(name, "parameters that are packed are not read")?;
+                }
+                fields.refuse_unread()?;
+            }
+            init(&fields)
+        })
+        .map_err(ImportError::of(&config))?;
     load_weights(folder, |file| load(model, file), is_buffer)
 }
 

@@ -133,8 +133,9 @@ fn key_of_pass<B: Backend>(empty: impl FnOnce() -> FloatTensor<B>) -> FloatTenso
         LazyLock::new(Mutex::default);
     let lock = || KEYS.lock().unwrap_or_else(PoisonError::into_inner);
     let known = |keys: &HashMap<TypeId, Box<dyn Any + Send>>| {
-        let key = keys.get(&TypeId::of::<B>())?;
-        let key = key.downcast_ref::<FloatTensor<Autodiff<B>>>();
+        let key = keys
+            .get(&TypeId::of::<B>())?
+            .downcast_ref::<FloatTensor<Autodiff<B>>>();
         Some(key.expect("each backend has its own").clone())
     };
     let key = known(&lock());

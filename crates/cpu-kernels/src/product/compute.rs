@@ -94,8 +94,9 @@ pub(crate) fn compute<E: Real>(
 
 /// The rows and columns of a task. All its rows multiply each panel of its columns.
 fn tile_sizes(rows: usize, columns: usize) -> [usize; 2] {
-    let of_rows = rows.div_ceil(rows.div_ceil(PRODUCT_TASK_ROWS));
-    let of_rows = of_rows.next_multiple_of(PRODUCT_ROWS);
+    let of_rows = rows
+        .div_ceil(rows.div_ceil(PRODUCT_TASK_ROWS))
+        .next_multiple_of(PRODUCT_ROWS);
     let tasks_of_columns = PRODUCT_TASKS.div_ceil(rows.div_ceil(of_rows));
     let of_columns = columns.min(PRODUCT_COLUMNS).div_ceil(tasks_of_columns);
     [of_rows, of_columns.next_multiple_of(PRODUCT_PANEL)]

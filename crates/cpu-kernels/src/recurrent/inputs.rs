@@ -139,9 +139,10 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
             return;
         }
         let inner = (steps - 1) * size;
-        let outputs = before.chunks_exact_mut(steps * size);
-        let outputs = outputs.zip(states.chunks_exact(steps * size));
-        let outputs = outputs.zip(self.initial.chunks_exact(size));
+        let outputs = before
+            .chunks_exact_mut(steps * size)
+            .zip(states.chunks_exact(steps * size))
+            .zip(self.initial.chunks_exact(size));
         let least = TASK_ELEMENTS.div_ceil(steps * size);
         for_each_with(
             outputs,

@@ -35,8 +35,9 @@ pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     let mut buffers = std::array::from_fn(|_| Aligned::default());
     let layer = inputs.layer(level, false, &mut buffers);
     let len = inputs.examples_of_task() * steps * size;
-    let tasks = inputs.tasks().zip(parts_of_states(states, len));
-    let tasks: Vec<_> = tasks
+    let tasks: Vec<_> = inputs
+        .tasks()
+        .zip(parts_of_states(states, len))
         .zip(gates.parts(len, [G, VALUES - G]))
         .map(|(((initial, lens), states), gates)| Forward {
             layer: &layer,
@@ -113,8 +114,9 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     let len = examples * steps * size;
     let mut of_gates = gates.chunks_mut(G * len);
     let mut of_hidden = hidden.unwrap_or_default().chunks_mut(G * len);
-    let of_initial = initial.map(|initial| parts_of_states(initial, examples * size));
-    let mut of_initial = of_initial.map(Vec::into_iter);
+    let mut of_initial = initial
+        .map(|initial| parts_of_states(initial, examples * size))
+        .map(Vec::into_iter);
     let tasks: Vec<_> = inputs
         .tasks()
         .enumerate()

@@ -88,18 +88,20 @@ impl EvalArgs {
         let compared = self.compare.iter().map(|it| it.display().to_string());
         let names = [self.model.name()].into_iter().chain(compared);
         let translators = [Some(&translator), other.as_ref()];
-        let models = names.zip(translators.into_iter().flatten());
-        let models = models.map(|(name, translator)| {
-            Ok(EvaluatedModel {
-                name,
-                evaluation: Evaluation::new(translator, &corpus, &config)?,
-                translator,
+        let models: Vec<EvaluatedModel<'_>> = names
+            .zip(translators.into_iter().flatten())
+            .map(|(name, translator)| {
+                Ok(EvaluatedModel {
+                    name,
+                    evaluation: Evaluation::new(translator, &corpus, &config)?,
+                    translator,
+                })
             })
-        });
-        let models: Vec<EvaluatedModel<'_>> = models.collect::<Result<_>>()?;
+            .collect::<Result<_>>()?;
         let report = self.report.as_ref();
-        let saved = report.map(|file| self.save_report(file, &models, &corpus));
-        let saved = saved.transpose()?;
+        let saved = report
+            .map(|file| self.save_report(file, &models, &corpus))
+            .transpose()?;
         match self.format {
             Format::Text => {
                 self.print(&models)?;

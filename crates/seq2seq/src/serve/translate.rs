@@ -60,12 +60,13 @@ pub(super) async fn translate(
         .in_time(server.batcher.translate(sources, search))
         .await?;
     let texts = request.texts.into_iter().zip(read).zip(outputs);
-    let results = texts.map(|((text, read), outputs)| Outputs {
-        text,
-        unknown: read.unknown,
-        outputs,
-    });
-    let results: Vec<Outputs> = results.collect();
+    let results: Vec<Outputs> = texts
+        .map(|((text, read), outputs)| Outputs {
+            text,
+            unknown: read.unknown,
+            outputs,
+        })
+        .collect();
     let results = serde_json::to_string(&results).expect("answers have keys of text alone");
     Ok(json(format!("{{\"results\":{results}}}")))
 }

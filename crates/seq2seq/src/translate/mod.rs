@@ -92,8 +92,9 @@ impl TranslateArgs {
             return translate_lines(&answerer, &writer, &mut cut_off);
         }
         let texts = self.texts.iter().map(|text| without_mark(text));
-        let lines = texts.map(|text| Line::of_text(text, &answerer));
-        let lines: Vec<Line> = lines.collect::<Result<_>>()?;
+        let lines: Vec<Line> = texts
+            .map(|text| Line::of_text(text, &answerer))
+            .collect::<Result<_>>()?;
         print(&answerer, &writer, &lines, |index| {
             cut_off.note(format_args!("the output of text {}", index + 1));
         })?;

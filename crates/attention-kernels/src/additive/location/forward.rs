@@ -20,13 +20,14 @@ pub(crate) fn forward<E: Real>(inputs: &LocationScoreInputs<E>, level: Level, sc
     }
     let padded = Padded::new(inputs, sizes);
     let examples = scores.chunks_exact_mut(sizes.keys).enumerate();
-    let tasks = examples.flat_map(|(example, scores)| {
-        let starts = (0..sizes.keys).step_by(LOCATION_TASK);
-        starts
-            .zip(scores.chunks_mut(LOCATION_TASK))
-            .map(move |(first, scores)| (example, first, scores))
-    });
-    let tasks: Vec<_> = tasks.collect();
+    let tasks: Vec<_> = examples
+        .flat_map(|(example, scores)| {
+            let starts = (0..sizes.keys).step_by(LOCATION_TASK);
+            starts
+                .zip(scores.chunks_mut(LOCATION_TASK))
+                .map(move |(first, scores)| (example, first, scores))
+        })
+        .collect();
     for_each_with(tasks.into_iter(), 1, Scratch::default, |scratch, task| {
         let (example, first, scores) = task;
         let job = Forward {

@@ -199,8 +199,9 @@ pub fn elements_mut<B: CpuBackend, E: CpuReal>(tensor: &mut FloatTensor<B>) -> &
 
 /// The elements of an integer tensor of indices.
 pub fn indices<B: Backend>(tensor: IntTensor<B>) -> Vec<usize> {
-    let data = try_read_sync(B::int_into_data(tensor)).expect("a tensor in memory is read at once");
-    let data = data.expect("a tensor in memory can be read");
+    let data = try_read_sync(B::int_into_data(tensor))
+        .expect("a tensor in memory is read at once")
+        .expect("a tensor in memory can be read");
     let index = |index: i64| {
         usize::try_from(index).unwrap_or_else(|_| panic!("expected indices from 0 on, got {index}"))
     };
