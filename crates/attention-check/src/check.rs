@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
     pub(crate) gradients: Vec<Vec<f64>>,
 }
 
-/// What the plain loops need besides the inputs.
+/// The settings that the plain loops need besides the inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
     pub(crate) grad_output: &'a [f64],

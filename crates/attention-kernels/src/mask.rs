@@ -93,7 +93,7 @@ impl<'a> Mask<'a> {
     }
 
     /// # Panics
-    /// If an axis of the mask is neither 1 nor as long as that of the scores, `[batch, heads, queries, keys]`.
+    /// If an axis of the mask is neither 1 nor as long as the axis of the scores, `[batch, heads, queries, keys]`.
     pub(crate) fn check(&self, scores: [usize; 4]) {
         let fits = |size: usize, expected: usize| size == 1 || size == expected;
         if let Some(Intervals { shape, .. }) = self.intervals {

@@ -78,7 +78,7 @@ pub enum Error {
     Checkpoint {
         /// The checkpoint's folder or file.
         path: PathBuf,
-        /// What was expected, what is wrong and what to do.
+        /// The expectation, the fault and a way out.
         reason: String,
     },
 

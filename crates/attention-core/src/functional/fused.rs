@@ -84,7 +84,7 @@ impl FusedScore {
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// modified scores and dropout on the weights; the mask is that of `rows`. Sizes and options have been checked.
+/// modified scores and dropout on the weights; the mask is `rows.mask`. Sizes and options have been checked.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`

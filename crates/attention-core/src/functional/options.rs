@@ -49,7 +49,7 @@ pub struct AttentionOptions {
     /// those of the other keys. No state dict records it: set it on a module by
     /// [`Attention::with_zero_key`](crate::Attention::with_zero_key), or here for a call.
     pub zero_key: bool,
-    /// The probability to drop a weight, in `[0, 1)`; by default that of the module in training, else 0.
+    /// The probability to drop a weight, in `[0, 1)`; by default the module's in training, else 0.
     pub dropout: Option<f64>,
 }
 

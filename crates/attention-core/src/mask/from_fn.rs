@@ -16,7 +16,7 @@ impl Mask {
     /// - shape `[batch, heads, queries, keys]`; an axis of size 1 is broadcast
     ///
     /// # Panics
-    /// If a size is 0 or, when the mask is used, an axis is neither 1 nor as long as that of the scores.
+    /// If a size is 0 or, when the mask is used, an axis is neither 1 nor as long as the axis of the scores.
     ///
     /// ```
     /// use attention_core::Mask;

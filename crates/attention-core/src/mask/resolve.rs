@@ -24,7 +24,7 @@ impl Mask {
     /// operations of a call read it once.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor as long as that of `shape`, an axis could be examples or queries, or the
+    /// If an axis of the mask is neither 1 nor as long as in `shape`, an axis could be examples or queries, or the
     /// mask is on another device.
     pub fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
         if self.is_none() {
@@ -44,7 +44,7 @@ impl Mask {
     /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor as long as that of `shape`, an axis could be examples or queries, or the
+    /// If an axis of the mask is neither 1 nor as long as in `shape`, an axis could be examples or queries, or the
     /// mask is on another device.
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
         let Some(parts) = &self.parts else {
@@ -182,7 +182,7 @@ impl Mask {
     }
 }
 
-/// Panics unless every axis of a mask is 1 or as long as that of the scores.
+/// Panics unless every axis of a mask is 1 or as long as the axis of the scores.
 pub(super) fn check_axes(what: &str, mask: [usize; 4], scores: [usize; 4]) {
     const AXES: [&str; 4] = ["batch", "heads", "queries", "keys"];
     for axis in 0..4 {

@@ -8,6 +8,7 @@ use burn::backend::{Backend, ExtensionType, TensorMetadata};
 use burn::tensor::Slice;
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::{TensorMap, WithIndicesOf};
+use burn_fused_layers::harness::wide::cast;
 
 /// A user's own modification of scores.
 pub(crate) type SharedScoreMod = Arc<dyn ScoreMod>;
@@ -68,10 +69,7 @@ impl<B: Backend> ScoreModifiers<B> {
             .as_option()
             .map(|bias| along_diagonals::<B>(bias.clone(), num_queries, num_keys));
         for bias in self.bias.as_option().cloned().into_iter().chain(relative) {
-            if bias.dtype() != scores.dtype() {
-                scores = B::float_cast(scores, bias.dtype().into());
-            }
-            scores = B::float_add(scores, bias);
+            scores = B::float_add(cast::<B>(scores, bias.dtype()), bias);
         }
         scores
     }

@@ -2,6 +2,7 @@
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use burn_fused_layers::harness::wide::cast;
 
 use super::attention_ops::AttentionOps;
 use super::mask::ResolvedMask;
@@ -16,11 +17,7 @@ pub(super) fn weights<B: AttentionOps>(
 ) -> FloatTensor<B> {
     let dtype = scores.dtype();
     let weights = softmax_with_sinks::<B>(modifiers.modify(scores), modifiers, mask);
-    if weights.dtype() == dtype {
-        weights
-    } else {
-        B::float_cast(weights, dtype.into())
-    }
+    cast::<B>(weights, dtype)
 }
 
 /// Softmax over the keys that the mask keeps and over the sinks, if there are any.

@@ -246,7 +246,7 @@ fn breaches(what: &str, device: &Device, points: &[Point]) -> [Breaches; 2] {
     found
 }
 
-/// What is found of ours, and of the plain composition in reverse order.
+/// The breaches of ours, and breaches of the plain composition in reverse order.
 #[track_caller]
 fn assert_few(holds: bool, [ours, reversed]: [Breaches; 2]) {
     let plain = "the plain composition in reverse order";

@@ -38,7 +38,7 @@ fn check(file: &str, prefix: &str) {
     });
 }
 
-/// Of either format, and inside a larger model.
+/// Files of either format, also inside a larger model.
 #[test]
 fn a_state_dict_computes_what_pytorch_did() {
     check("additive_state_dict.pt", "");

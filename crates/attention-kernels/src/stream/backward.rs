@@ -45,8 +45,8 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     }
     let KeyValueGradients::Added { keys, values } = gradients.keys_and_values else {
         panic!(
-            "{}: deferred gradients expected of decoding (see AttentionInputs::is_decode), got scores {:?}, values {:?} \
-             and {}",
+            "{}: deferred gradients expected of decoding (see AttentionInputs::is_decode), got scores {:?}, \
+             values {:?} and {}",
             T::OPERATION,
             attention.score.sizes().pairs(),
             attention.values.shape(),

@@ -18,7 +18,7 @@ pub(crate) struct Results<E> {
     pub(crate) queries: Vec<E>,
     pub(crate) keys: Vec<E>,
     pub(crate) values: Vec<E>,
-    /// Of additive scores.
+    /// The weight of additive scores.
     weight: Option<Vec<E>>,
     pub(crate) modifiers: OwnedModifiers<E>,
 }

@@ -215,29 +215,51 @@ fn models_have_these_names_and_shapes() {
 #[test]
 fn attentions_have_these_names_and_shapes() {
     use AttentionKind::*;
-    #[rustfmt::skip]
-    let cases = [
-        (Additive, "score.W_k.weight [6, 6], score.W_q.weight [6, 6], score.w_v.weight [1, 6]"),
+    for (kind, expected) in [
+        (
+            Additive,
+            "score.W_k.weight [6, 6], score.W_q.weight [6, 6], score.w_v.weight [1, 6]",
+        ),
         (Dot, ""),
-        (Normalized, "score.W_k.weight [6, 6], NORMALIZED"),
-        (Concat, "score.hidden.weight [6, 12], score.value.weight [1, 6]"),
+        (
+            Normalized,
+            "score.W_k.weight [6, 6], score.W_q.bias [6], score.W_q.weight [6, 6], score.gain [1], \
+             score.w_v.weight [1, 6]",
+        ),
+        (
+            Concat,
+            "score.hidden.weight [6, 12], score.value.weight [1, 6]",
+        ),
         (Bilinear, "score.query.weight [6, 6]"),
-        (Biaffine, "score.offset.bias [1], score.offset.weight [1, 6], score.query.bias [6], score.query.weight [6, 6]"),
-        (Projected, "score.key.weight [6, 6], score.query.weight [6, 6]"),
+        (
+            Biaffine,
+            "score.offset.bias [1], score.offset.weight [1, 6], score.query.bias [6], \
+             score.query.weight [6, 6]",
+        ),
+        (
+            Projected,
+            "score.key.weight [6, 6], score.query.weight [6, 6]",
+        ),
         (Cosine, "score.temperature [1]"),
         (QkNorm, "score.key [6], score.query [6]"),
         (Gaussian, "score.inverse_width [1]"),
         (Kernel, ""),
         (Heads, "in_proj_weight [18, 6], out_proj.weight [6, 6]"),
-        (Location, "filters.weight [10, 1, 31], KEY, location.weight [6, 10], QUERY_AND_VALUE"),
-        (Coverage, "coverage.weight [6, 1], KEY, QUERY_AND_VALUE"),
-        (Monotonic, "offset [1], score.W_k.weight [6, 6], NORMALIZED"),
-    ];
-    for (kind, expected) in cases {
-        let expected = expected
-            .replace("NORMALIZED", "score.W_q.bias [6], score.W_q.weight [6, 6], score.gain [1], score.w_v.weight [1, 6]")
-            .replace("KEY", "key.bias [6], key.weight [6, 6]")
-            .replace("QUERY_AND_VALUE", "query.weight [6, 6], value.weight [1, 6]");
+        (
+            Location,
+            "filters.weight [10, 1, 31], key.bias [6], key.weight [6, 6], location.weight [6, 10], \
+             query.weight [6, 6], value.weight [1, 6]",
+        ),
+        (
+            Coverage,
+            "coverage.weight [6, 1], key.bias [6], key.weight [6, 6], query.weight [6, 6], value.weight [1, 6]",
+        ),
+        (
+            Monotonic,
+            "offset [1], score.W_k.weight [6, 6], score.W_q.bias [6], score.W_q.weight [6, 6], score.gain [1], \
+             score.w_v.weight [1, 6]",
+        ),
+    ] {
         let found = shapes(&recurrent(kind, &config()).decoder.attention);
         assert_eq!(found.join(", "), expected, "{kind}");
     }

@@ -30,23 +30,27 @@ pub fn in_wide<const D: usize, const E: usize>(
     compute(widened(tensor)).cast(dtype)
 }
 
+/// The tensor in a type; without an operation if that is its own.
+pub fn cast<B: Backend>(tensor: FloatTensor<B>, to: DType) -> FloatTensor<B> {
+    match tensor.dtype() == to {
+        true => tensor,
+        false => B::float_cast(tensor, to.into()),
+    }
+}
+
 /// The result of a definition whose inputs are f32 where they are half precision, rounded to the type of the first.
 pub fn define_in_wide<B: Backend, I: TrackedInputs<B, N>, const N: usize>(
     inputs: I,
     define: impl FnOnce(I::On<B>) -> FloatTensor<B>,
 ) -> FloatTensor<B> {
-    let cast = |tensor: FloatTensor<B>, to: DType| match tensor.dtype() == to {
-        true => tensor,
-        false => B::float_cast(tensor, to.into()),
-    };
     let dtype = inputs.first().dtype();
     let inputs = inputs.map::<B>(&mut |tensor: Option<FloatTensor<B>>, _| {
         tensor.map(|tensor| {
             let dtype = wide(tensor.dtype());
-            cast(tensor, dtype)
+            cast::<B>(tensor, dtype)
         })
     });
-    cast(define(inputs), dtype)
+    cast::<B>(define(inputs), dtype)
 }
 
 /// A parameter that many calls read, [`widened`] if it may get gradients: they are summed in f32, and rounded once.

@@ -3,6 +3,7 @@
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Slice;
+use burn_fused_layers::harness::wide::cast;
 
 use super::{RotaryLayout, RotateInputs};
 
@@ -27,12 +28,7 @@ pub(in crate::ops) fn forward<B: Backend>(inputs: RotateInputs<B>) -> FloatTenso
     } else {
         (rows, None)
     };
-    let wide = cosines.dtype();
-    let rows = if dtype == wide {
-        rows
-    } else {
-        B::float_cast(rows, wide.into())
-    };
+    let rows = cast::<B>(rows, cosines.dtype());
     // The axis along which the two features of a pair lie, and the shape of the angles, one for each pair.
     let (axis, split, angles) = match layout {
         RotaryLayout::Interleaved => (4, [pairs, 2], [pairs, 1]),
@@ -53,11 +49,7 @@ pub(in crate::ops) fn forward<B: Backend>(inputs: RotateInputs<B>) -> FloatTenso
         B::float_mul(exchanged, signed),
     );
     let turned = B::float_reshape(turned, [batch, heads, num_rows, 2 * pairs].into());
-    let turned = if dtype == wide {
-        turned
-    } else {
-        B::float_cast(turned, dtype.into())
-    };
+    let turned = cast::<B>(turned, dtype);
     match kept {
         Some(kept) => B::float_cat(vec![turned, kept], 3),
         None => turned,

@@ -66,8 +66,8 @@ impl RotaryConfig {
         self.angles().frequencies
     }
 
-    /// The factor on sines and cosines, whose square multiplies the scores: Hugging Face's `attention_scaling`. 1 except
-    /// for [`RotaryScaling::Yarn`].
+    /// The factor on sines and cosines, whose square multiplies the scores: Hugging Face's `attention_scaling`. 1
+    /// except for [`RotaryScaling::Yarn`].
     ///
     /// # Panics
     /// As [`init_with`](Self::init_with).

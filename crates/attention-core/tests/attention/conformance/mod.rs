@@ -16,7 +16,7 @@ use burn::tensor::DType;
 /// Names of cases that no call computes, each with the reason.
 type OutOfScope = &'static [(&'static str, &'static str)];
 
-/// Of both suites of PyTorch.
+/// The cases with dropout in both suites of PyTorch.
 const DROPOUT: OutOfScope = &[(
     "dropout",
     "PyTorch's own draw of the weights that are dropped",

@@ -65,8 +65,8 @@ pub(crate) fn forward_saving<E: Real>(
     check_len(operation, "weights", pairs, weights.len());
     assert!(
         attention.is_decode,
-        "{operation}: saved weights expected of decoding (see AttentionInputs::is_decode), got scores {pairs:?}, values \
-         {:?} and {}",
+        "{operation}: saved weights expected of decoding (see AttentionInputs::is_decode), got scores {pairs:?}, \
+         values {:?} and {}",
         attention.values.shape(),
         attention.modifiers.presence()
     );

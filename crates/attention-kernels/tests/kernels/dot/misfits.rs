@@ -17,7 +17,7 @@ fn refusal(run: impl FnOnce()) -> String {
     message.downcast_ref::<String>().unwrap().clone()
 }
 
-/// Of values `[2, 3, rows, 13]`.
+/// The refusal of values `[2, 3, rows, 13]`.
 fn refusal_of(rows: usize, modifiers: ScoreModifiers<f32>) -> String {
     let zeros = [0.0; 546];
     let tensor = |rows, size| Rows::contiguous(&zeros[..6 * rows * size], [2, 3, rows, size]);

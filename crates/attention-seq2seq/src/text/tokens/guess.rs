@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::{Tokenization, trim};
 
-/// What is known about texts before they are read.
+/// The facts about texts that are known before these are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextKind {
     /// Nothing: words or letters.

@@ -17,6 +17,7 @@ use cpu_kernels::{Buffer, LayerReal, Matrix};
 
 use super::kernel::Gradient;
 use super::tracked::TrackedInputs;
+use super::wide::cast;
 
 /// A backend whose tensors the kernels can read.
 pub trait CpuBackend: Backend {
@@ -232,12 +233,7 @@ pub fn tensor<B: CpuBackend, E: CpuReal>(
     dtype: DType,
     like: &FloatTensor<B>,
 ) -> FloatTensor<B> {
-    let tensor = B::from_buffer(elements, shape.into(), like);
-    if tensor.dtype() == dtype {
-        tensor
-    } else {
-        B::float_cast(tensor, dtype.into())
-    }
+    cast::<B>(B::from_buffer(elements, shape.into(), like), dtype)
 }
 
 /// The gradient of `input`, in `dtype`.
