@@ -184,11 +184,10 @@ fn calls(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
         }
         "dot product" => {
             let ours = DotProductAttentionConfig::new().init();
-            let inputs = inputs.map(|rows| random([batch, 1, rows.dims()[1], units], device));
-            let attend = move |[q, k, v]: [Tensor<4>; 3]| ours.forward(q, k, v, Mask::none());
+            let attend = move |[q, k, v]: [Tensor<3>; 3]| ours.forward(q, k, v, Mask::none());
             vec![
                 ("ours", call(inputs.clone(), &[], attend)),
-                ("composed", call(inputs, &[], composed::dot_product)),
+                ("composed", call(inputs, &[], composed::dot_product::<3>)),
             ]
         }
         "multi-head" => {

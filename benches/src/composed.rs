@@ -38,13 +38,12 @@ pub fn additive_decoding(inputs: [Tensor<3>; 3], score: &AdditiveScore) -> Tenso
 /// Scaled dot-product attention.
 ///
 /// # Shapes
-/// - queries `[batch, heads, queries, size]`, keys `[batch, heads, keys, size]`, values `[batch, heads, keys, _]`
-/// - result `[batch, heads, queries, _]`
-pub fn dot_product(inputs: [Tensor<4>; 3]) -> Tensor<4> {
+/// - queries `[.., queries, size]`, keys `[.., keys, size]`, values `[.., keys, _]`, result `[.., queries, _]`
+pub fn dot_product<const D: usize>(inputs: [Tensor<D>; 3]) -> Tensor<D> {
     let [queries, keys, values] = inputs;
-    let [_, _, _, size] = queries.dims();
+    let size = queries.dims()[D - 1];
     let scores = queries.matmul(keys.transpose()) / (size as f64).sqrt();
-    softmax(scores, 3).matmul(values)
+    softmax(scores, D - 1).matmul(values)
 }
 
 /// All rows in one product: one product an example costs more, its gradient most.

@@ -50,12 +50,12 @@ impl Memory {
     /// If keys and values differ in batch, heads, number, device or the type of their elements, or the mask does not
     /// fit them: its heads axis is 1 or the number of query heads of later calls, a multiple of the key heads.
     pub fn of_projected(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
-        assert_a_value_for_each_key(&keys, &values);
+        assert_a_value_for_each_key(keys.dims(), values.dims());
         let others = [Argument::floats("values", &values)];
         assert_together("Memory", Argument::floats("keys", &keys), others);
         let keys = without_padding(keys, &mask);
         Self {
-            rows: KeysAndValues::new(keys, values, mask),
+            rows: KeysAndValues::new(keys.into(), values.into(), mask),
             owner: None,
         }
     }
@@ -102,7 +102,7 @@ impl Memory {
     /// # Panics
     /// If the indices are on another device, or an index is no example.
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
-        let first = Argument::on_device("keys", &self.rows.keys);
+        let first = self.rows.keys.argument("keys");
         let others = [Argument::on_device("indices", &indices)];
         assert_together("Memory::select", first, others);
         let mask = self.rows.mask.select(indices.clone());
@@ -123,12 +123,12 @@ impl Memory {
 
     /// The keys, as the scoring function projected them, `[batch, key_heads, keys, _]`.
     pub fn keys(&self) -> Tensor<4> {
-        self.rows.keys.clone()
+        self.rows.keys.to_tensor()
     }
 
     /// The values, `[batch, key_heads, keys, value_size]`.
     pub fn values(&self) -> Tensor<4> {
-        self.rows.values.clone()
+        self.rows.values.to_tensor()
     }
 
     /// Which keys each query attends to.

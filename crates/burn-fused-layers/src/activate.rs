@@ -150,22 +150,17 @@ fn apply_linear<const D: usize>(
 ) -> Tensor<D> {
     let (weight, bias) = (dequantized(weight), bias.map(dequantized));
     assert_layer(operation, &input, &weight, bias.as_ref());
-    let mut dims = input.dims();
-    let rows = dims[..D - 1].iter().product();
-    let [from, to] = weight.dims();
+    let [_, to] = weight.dims();
     let is_whole = matches!(input.dtype(), DType::F32 | DType::F64);
-    if rows * from * to == 0 || !is_whole {
+    if input.dims().contains(&0) || to == 0 || !is_whole {
         return linear(apply(input, factor, function), weight, bias);
     }
-    let flat = |tensor: Tensor<D>| tensor.reshape([rows, from]);
     let inputs = ActivateLinearInputs {
-        input: flat(input).into_dispatch(),
-        factor: OptionalTensor::of(factor.map(flat)),
+        input: input.into_dispatch(),
+        factor: OptionalTensor::of(factor),
         weight: weight.into_dispatch(),
         bias: OptionalTensor::of(bias),
         function,
     };
-    dims[D - 1] = to;
-    let output = <Dispatch as LayerOps>::activate_linear(inputs);
-    Tensor::<2>::from_dispatch(output).reshape(dims)
+    Tensor::from_dispatch(<Dispatch as LayerOps>::activate_linear(inputs))
 }

@@ -61,8 +61,8 @@ pub(crate) fn apply<const D: usize>(
             None => zeros,
         };
     }
-    let input = input.reshape([rows, from]);
     if !matches!(dtype, DType::F32 | DType::F64) {
+        let input = input.reshape([rows, from]);
         return burn::tensor::module::linear(input, weight, bias).reshape(dims);
     }
     let weight = match shared {
@@ -75,7 +75,7 @@ pub(crate) fn apply<const D: usize>(
         bias: OptionalTensor::of(bias),
         shared: shared.cloned(),
     };
-    Tensor::<2>::from_dispatch(<Dispatch as LayerOps>::linear(inputs)).reshape(dims)
+    Tensor::from_dispatch(<Dispatch as LayerOps>::linear(inputs))
 }
 
 /// # Panics

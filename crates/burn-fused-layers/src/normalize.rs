@@ -79,7 +79,7 @@ fn apply<const D: usize>(
     let (gain, bias) = (dequantized(gain), bias.map(dequantized));
     let of_bias = bias.as_ref().map(|bias| Argument::floats("bias", bias));
     let parameters = [Argument::floats("gain", &gain)].into_iter().chain(of_bias);
-    let of_input = Argument::floats_or_wide("input", &input, &gain);
+    let of_input = Argument::floats_or_wide("input", &input, gain.dtype());
     assert_together(name, of_input, parameters);
     let (dims, [size]) = (input.dims(), gain.dims());
     assert!(

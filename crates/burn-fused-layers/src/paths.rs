@@ -11,7 +11,7 @@ use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 use burn::backend::tensor::{Device, FloatTensor};
 use burn::backend::{Backend, BackendTypes, Dispatch, TensorMetadata};
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{DType, Shape};
 use cpu_kernels::Level;
 
 /// The environment variable that chooses the paths.
@@ -209,9 +209,13 @@ where
 
 /// Logs that an operation is composed before it reaches a backend, and why.
 #[doc(hidden)]
-pub fn composed<const D: usize>(name: &'static str, why: &'static str, like: &Tensor<D>) {
+pub fn composed(
+    name: &'static str,
+    why: &'static str,
+    like: impl FnOnce() -> FloatTensor<Dispatch>,
+) {
     if log::log_enabled!(log::Level::Debug) {
-        say::<Dispatch>(name, Path::InSteps(why), &like.clone().into_dispatch());
+        say::<Dispatch>(name, Path::InSteps(why), &like());
     }
 }
 

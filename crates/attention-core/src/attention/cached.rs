@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::{Attention, AttentionOutput, Call};
 use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::functional::{AttentionOptions, KeysAndValues, assert_a_value_for_each_key};
-use crate::rank::{from_four_axes, to_four_axes};
+use crate::rank::{Sequences, from_four_axes};
 use crate::score::{PositionTerm, ScoreKernel, ScoringFunction};
 
 impl<S: ScoringFunction> Attention<S> {
@@ -39,7 +39,7 @@ impl<S: ScoringFunction> Attention<S> {
         let (queries, cached) = self.cached([queries, keys, values], rows, cache, &options);
         let attend = |queries, rows: &_, call: Call| [self.attend_heads(queries, rows, call)];
         let [context] = self.attend_cached(queries, cached, &options, attend);
-        from_four_axes(context)
+        context.into_tensor()
     }
 
     /// [`forward_cached`](Self::forward_cached), and its weights: for the rows of [`KeyValueCache::keys`], then for
@@ -69,8 +69,8 @@ impl<S: ScoringFunction> Attention<S> {
         rows: NewRows,
         cache: &mut KeyValueCache,
         options: &AttentionOptions,
-    ) -> (Tensor<4>, Cached) {
-        let [queries, keys, values] = inputs.map(to_four_axes);
+    ) -> (Sequences, Cached) {
+        let [queries, keys, values] = inputs.map(Sequences::new);
         let [batch, _, num_queries, _] = queries.dims();
         let cached = self.append([batch, num_queries], [keys, values], rows, cache, options);
         (queries, cached)
@@ -80,7 +80,7 @@ impl<S: ScoringFunction> Attention<S> {
     pub(crate) fn append(
         &self,
         queries: [usize; 2],
-        [keys, values]: [Tensor<4>; 2],
+        [keys, values]: [Sequences; 2],
         rows: NewRows,
         cache: &mut KeyValueCache,
         options: &AttentionOptions,
@@ -92,17 +92,18 @@ impl<S: ScoringFunction> Attention<S> {
             "attention: keys of the cached queries expected, [batch, rows] = {queries:?}, got {:?}",
             [batch, num_rows]
         );
-        assert_a_value_for_each_key(&keys, &values);
+        assert_a_value_for_each_key(keys.dims(), values.dims());
         let tokens = rows.ranges([batch, num_rows]);
         let positions = cache.positions(&tokens, num_rows, &keys.device());
         let keys = self.project_keys(keys, &values, &positions);
+        let [keys, values] = [keys, values].map(Sequences::into_tensor);
         cache.append_for_queries::<S>(keys, values, &tokens, positions)
     }
 
     /// The context and the weights of queries that stand among the keys of `cache`.
     pub(crate) fn attend_cached_with_weights(
         &self,
-        queries: Tensor<4>,
+        queries: Sequences,
         cached: Cached,
         options: &AttentionOptions,
         cache: &KeyValueCache,
@@ -111,9 +112,10 @@ impl<S: ScoringFunction> Attention<S> {
         let unread = cache.longest() - cached.rows.num_keys();
         let attend = |queries, rows: &_, call: Call| {
             let output = self.attend_heads_with_weights(queries, rows, call);
-            [output.context, output.weights]
+            [output.context, output.weights].map(Sequences::new)
         };
-        let [context, mut weights] = self.attend_cached(queries, cached, options, attend);
+        let outputs = self.attend_cached(queries, cached, options, attend);
+        let [context, mut weights] = outputs.map(Sequences::into_tensor);
         if unread > 0 {
             let [batch, heads, rows, _] = weights.dims();
             let options = (&weights.device(), weights.dtype());
@@ -127,11 +129,11 @@ impl<S: ScoringFunction> Attention<S> {
     /// cache.
     pub(crate) fn attend_cached<const N: usize>(
         &self,
-        queries: Tensor<4>,
+        queries: Sequences,
         cached: Cached,
         options: &AttentionOptions,
-        attend: impl Fn(Tensor<4>, &KeysAndValues, Call) -> [Tensor<4>; N],
-    ) -> [Tensor<4>; N] {
+        attend: impl Fn(Sequences, &KeysAndValues, Call) -> [Sequences; N],
+    ) -> [Sequences; N] {
         let Cached {
             rows,
             positions,
@@ -164,13 +166,13 @@ impl<S: ScoringFunction> Attention<S> {
             if tokens.is_empty() {
                 return std::array::from_fn(zeros);
             }
-            let of_example = |all: &Tensor<4>| {
+            let of_example = |all: &Sequences| {
                 let [_, _, _, size] = all.dims();
-                all.clone()
-                    .slice([b..b + 1, 0..key_heads, 0..num_keys, 0..size])
+                let example = [b..b + 1, 0..key_heads, 0..num_keys, 0..size];
+                all.to_tensor().slice(example).into()
             };
-            let own = queries.clone().narrow(0, b, 1);
-            let own = own.narrow(2, tokens.start, tokens.len());
+            let own = queries.to_tensor().narrow(0, b, 1);
+            let own = own.narrow(2, tokens.start, tokens.len()).into();
             let mask = rows.mask.of_example(b, tokens.clone());
             let rows = KeysAndValues::new(of_example(&rows.keys), of_example(&rows.values), mask);
             let positions = positions.of_example(b, tokens.clone());
@@ -178,17 +180,17 @@ impl<S: ScoringFunction> Attention<S> {
             std::array::from_fn(|n| {
                 let [_, _, _, size] = made[n].dims();
                 let place = [0..1, 0..heads, tokens.clone(), 0..size];
-                zeros(n).slice_assign(place, made[n].clone())
+                zeros(n).slice_assign(place, made[n].to_tensor())
             })
         });
         let of_examples: Vec<[Tensor<4>; N]> = of_examples.collect();
         std::array::from_fn(|n| {
-            Tensor::cat(of_examples.iter().map(|of| of[n].clone()).collect(), 0)
+            Tensor::cat(of_examples.iter().map(|of| of[n].clone()).collect(), 0).into()
         })
     }
 
     /// Whether [`score`](ScoringFunction::score) itself adds the terms of positions.
-    fn scores_positions(&self, queries: &Tensor<4>, rows: &KeysAndValues) -> bool {
+    fn scores_positions(&self, queries: &Sequences, rows: &KeysAndValues) -> bool {
         let [_, _, num_queries, _] = queries.dims();
         match self.position_term(queries, [num_queries, rows.num_keys()]) {
             PositionTerm::None => false,

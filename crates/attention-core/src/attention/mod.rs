@@ -14,7 +14,7 @@ pub(crate) use call::Call;
 use burn::module::{Module, Param};
 use burn::nn::{Dropout, DropoutConfig, Initializer};
 use burn::tensor::{Device, Tensor};
-use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::checks::assert_together;
 
 use crate::functional::{
     AttentionOptions, KeysAndValues, PreparedKeys, SharedTensor, assert_a_value_for_each_key,
@@ -24,7 +24,7 @@ use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::normalizer::Normalizer;
 use crate::position::Positions;
-use crate::rank::{from_four_axes, in_one_batch, to_four_axes};
+use crate::rank::{Sequences, from_four_axes, in_one_batch, to_four_axes};
 use crate::score::{AdditiveScore, DotProductScore, ScoreKernel, ScoringFunction};
 
 /// Attention pooling with any scoring function: `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the
@@ -193,7 +193,8 @@ impl<S: ScoringFunction> Attention<S> {
         let options = options.into();
         let [_, heads, num_queries, _] = queries.dims();
         let rows = self.rows([keys, values], &options.mask, [heads, num_queries]);
-        from_four_axes(self.attend_heads(queries, &rows, Call::with(&options)))
+        let context = self.attend_heads(queries, &rows, Call::with(&options));
+        context.into_tensor()
     }
 
     /// [`forward`](Self::forward), and its weights.
@@ -231,20 +232,21 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Memory {
         let mask = mask.into();
         let (known, num_queries) = mask.without_positions();
-        let [_, key_heads, _, _] = to_four_axes(keys.clone()).dims();
+        // With four axes, as readers' deposits of gradients have.
+        let both: [Sequences; 2] = [&keys, &values].map(|rows| to_four_axes(rows.clone()).into());
+        let [_, key_heads, _, _] = both[0].dims();
         let heads = match known.heads_over(key_heads) {
             heads if heads.is_multiple_of(key_heads.max(1)) => heads,
             // A mask that does not fit panics later, with its own message.
             _ => key_heads,
         };
-        let both = [&keys, &values].map(|rows| to_four_axes(rows.clone()));
         let mut rows = self.rows(both, &known, [heads, num_queries]);
         let mut shared = rows.to_be_shared();
         if keys.is_require_grad() && self.reads_as_given() {
-            shared.keys = SharedTensor::new(keys);
+            shared.keys = SharedTensor::new(keys.into_dispatch());
         }
         if values.is_require_grad() {
-            shared.values = SharedTensor::new(values);
+            shared.values = SharedTensor::new(values.into_dispatch());
         }
         rows.shared = Some(Box::new(shared));
         self.prepared(rows, mask, [heads, num_queries])
@@ -268,10 +270,11 @@ impl<S: ScoringFunction> Attention<S> {
         memory: &Memory,
         options: impl Into<AttentionOptions>,
     ) -> Tensor<D> {
-        let (queries, options) = (to_four_axes(queries), options.into());
+        let (queries, options) = (Sequences::new(queries), options.into());
         let [_, heads, num_queries, _] = queries.dims();
         let rows = memory.for_queries::<S>(&options.mask, [heads, num_queries]);
-        from_four_axes(self.attend_heads(queries, &rows, Call::with(&options)))
+        let context = self.attend_heads(queries, &rows, Call::with(&options));
+        context.into_tensor()
     }
 
     /// [`attend`](Self::attend), and its weights.
@@ -284,7 +287,7 @@ impl<S: ScoringFunction> Attention<S> {
         memory: &Memory,
         options: impl Into<AttentionOptions>,
     ) -> AttentionOutput<D> {
-        let (queries, options) = (to_four_axes(queries), options.into());
+        let (queries, options) = (Sequences::new(queries), options.into());
         let [_, heads, num_queries, _] = queries.dims();
         let rows = memory.for_queries::<S>(&options.mask, [heads, num_queries]);
         self.attend_heads_with_weights(queries, &rows, Call::with(&options))
@@ -295,23 +298,24 @@ impl<S: ScoringFunction> Attention<S> {
     /// may hold anything.
     fn rows(
         &self,
-        [keys, values]: [Tensor<4>; 2],
+        [keys, values]: [Sequences; 2],
         mask: &Mask,
         [heads, num_queries]: [usize; 2],
     ) -> KeysAndValues {
         let [batch, _, num_keys, _] = keys.dims();
-        assert_a_value_for_each_key(&keys, &values);
+        assert_a_value_for_each_key(keys.dims(), values.dims());
         let scores = [batch, heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
-        let keys = fill_padding(keys, &mask, [heads, num_queries]);
+        let cleared = |keys| fill_padding(keys, &mask, [heads, num_queries]);
+        let keys = keys.changed_if(!mask.is_none(), cleared);
         self.projected(keys, values, mask)
     }
 
     /// [`rows`](Self::rows) of keys whose padding is already cleared; they may have fewer heads than the queries.
     pub(crate) fn projected(
         &self,
-        keys: Tensor<4>,
-        values: Tensor<4>,
+        keys: Sequences,
+        values: Sequences,
         mask: Mask,
     ) -> KeysAndValues {
         let keys = self.project_keys(keys, &values, &Positions::consecutive(0));
@@ -324,18 +328,17 @@ impl<S: ScoringFunction> Attention<S> {
     /// If keys and values differ in device or the type of their elements.
     pub(crate) fn project_keys(
         &self,
-        keys: Tensor<4>,
-        values: &Tensor<4>,
+        keys: Sequences,
+        values: &Sequences,
         positions: &Positions,
-    ) -> Tensor<4> {
-        let others = [Argument::floats("keys", &keys)];
-        assert_together("attention", Argument::floats("values", values), others);
+    ) -> Sequences {
+        let others = [keys.argument("keys")];
+        assert_together("attention", values.argument("values"), others);
         let [batch, key_heads, num_keys, _] = keys.dims();
-        if batch * key_heads * num_keys == 0 {
-            keys
-        } else {
+        let is_projected = self.score.projects_keys() && batch * key_heads * num_keys > 0;
+        keys.changed_if(is_projected, |keys| {
             self.score.project_keys(keys, positions)
-        }
+        })
     }
 
     /// A memory of rows that many calls with `mask` share; `known` are the calls' `[heads, num_queries]`, as far as
@@ -347,13 +350,13 @@ impl<S: ScoringFunction> Attention<S> {
         known: [usize; 2],
     ) -> Memory {
         rows.prepared = match self.score.kernel() {
-            ScoreKernel::Dot { .. } => match self.score.key_bias(&rows.keys) {
+            ScoreKernel::Dot { .. } => match self.score.key_bias(&rows.keys.to_tensor()) {
                 Some(_) if rows.are_keys_a_leaf() => PreparedKeys::BiasOfLeaf,
                 Some(bias) => PreparedKeys::Bias(bias),
                 None => PreparedKeys::None,
             },
             ScoreKernel::Additive { .. } => {
-                let packed = pack_additive_keys(rows.keys.clone(), &rows.mask, known);
+                let packed = pack_additive_keys(rows.keys.to_tensor(), &rows.mask, known);
                 packed.map_or(PreparedKeys::None, PreparedKeys::Packed)
             }
             ScoreKernel::Pairwise { .. } | ScoreKernel::Custom => PreparedKeys::None,

@@ -19,6 +19,7 @@ use crate::functional::{
 use crate::mask::Mask;
 use crate::normalizer::Normalizer;
 use crate::position::Positions;
+use crate::rank::Sequences;
 use crate::score::{PositionTerm, ScoreKernel, ScoringFunction, checked_heads};
 
 const NAME: &str = "attention";
@@ -27,10 +28,10 @@ impl<S: ScoringFunction> Attention<S> {
     /// The context of each query, `[batch, heads, queries, _]`.
     pub(crate) fn attend_heads(
         &self,
-        queries: Tensor<4>,
+        queries: Sequences,
         rows: &KeysAndValues,
         call: Call,
-    ) -> Tensor<4> {
+    ) -> Sequences {
         let options = self.with_own_options(call.options);
         let call = Call {
             options: &options,
@@ -42,8 +43,8 @@ impl<S: ScoringFunction> Attention<S> {
         };
         let Some((score, options)) = self.fused(&queries, rows, sizes, call) else {
             let why = "no kernel has its score, its normalizer or a function of one's own";
-            composed(NAME, why, &queries);
-            return self.pool(queries, rows, sizes, call).context;
+            composed(NAME, why, || queries.clone().into_dispatch());
+            return self.pool(queries, rows, sizes, call).context.into();
         };
         let dropout = self.active_dropout(call, || {
             let devices = options.devices().chain(rows.devices());
@@ -62,7 +63,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// [`attend_heads`](Self::attend_heads), and its weights.
     pub(crate) fn attend_heads_with_weights(
         &self,
-        queries: Tensor<4>,
+        queries: Sequences,
         rows: &KeysAndValues,
         call: Call,
     ) -> AttentionOutput<4> {
@@ -74,11 +75,13 @@ impl<S: ScoringFunction> Attention<S> {
         let sizes = Sizes::of_call(NAME, &queries, rows);
         match self.project_queries(queries, rows, sizes, call) {
             Some(queries) => {
-                composed(NAME, "weights are asked for", &queries);
+                composed(NAME, "weights are asked for", || {
+                    queries.clone().into_dispatch()
+                });
                 self.pool(queries, rows, sizes, call)
             }
             None => AttentionOutput {
-                context: sizes.zeros(rows),
+                context: sizes.zeros(rows).into_tensor(),
                 weights: Tensor::zeros(
                     sizes.scores(),
                     (&rows.values.device(), rows.values.dtype()),
@@ -111,11 +114,11 @@ impl<S: ScoringFunction> Attention<S> {
     /// If an option does not fit.
     fn project_queries(
         &self,
-        mut queries: Tensor<4>,
+        mut queries: Sequences,
         rows: &KeysAndValues,
         sizes: Sizes,
         call: Call,
-    ) -> Option<Tensor<4>> {
+    ) -> Option<Sequences> {
         call.options.check(NAME, sizes, &queries, rows);
         let Sizes {
             batch,
@@ -124,21 +127,23 @@ impl<S: ScoringFunction> Attention<S> {
             num_keys,
             ..
         } = sizes;
-        let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
-        let positions = call.positions.cloned().unwrap_or_else(last);
         let has_keys = num_keys > 0 || call.has_extra_keys();
         (batch * heads * num_queries > 0 && has_keys).then(|| {
             if !call.has_extra_keys() {
                 queries = fill_keyless(queries, &rows.mask, [heads, num_keys]);
             }
-            self.score.project_queries(queries, &positions)
+            let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
+            queries.changed_if(!self.score.compares_as_given(), |queries| {
+                let positions = call.positions.cloned().unwrap_or_else(last);
+                self.score.project_queries(queries, &positions)
+            })
         })
     }
 
     /// The score and the options of a call that one kernel computes; `None` where tensor operations compose the call.
     fn fused<'a>(
         &self,
-        queries: &Tensor<4>,
+        queries: &Sequences,
         rows: &KeysAndValues,
         sizes: Sizes,
         call: Call<'a>,
@@ -148,7 +153,8 @@ impl<S: ScoringFunction> Attention<S> {
         }
         let kernel = self.score.kernel();
         let options = self.options_of_kernel(queries, rows, sizes, &kernel, call)?;
-        let score = fused_score(kernel, queries, call)?;
+        let [_, _, _, size] = queries.dims();
+        let score = fused_score(kernel, size, call)?;
         score.runs(&options, queries).then_some((score, options))
     }
 
@@ -156,7 +162,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// [`score`](ScoringFunction::score) can compute them.
     fn options_of_kernel<'a>(
         &self,
-        queries: &Tensor<4>,
+        queries: &Sequences,
         rows: &KeysAndValues,
         sizes: Sizes,
         kernel: &ScoreKernel,
@@ -165,9 +171,11 @@ impl<S: ScoringFunction> Attention<S> {
         let of_keys = match kernel {
             ScoreKernel::Custom => return None,
             ScoreKernel::Additive { .. } | ScoreKernel::Pairwise { .. } => None,
-            ScoreKernel::Dot { .. } => rows
-                .key_bias()
-                .or_else(|| self.score.key_bias(rows.keys_without_bias()?.as_ref())),
+            ScoreKernel::Dot { .. } if self.score.compares_as_given() => None,
+            ScoreKernel::Dot { .. } => rows.key_bias().or_else(|| {
+                self.score
+                    .key_bias(&rows.keys_without_bias()?.into_tensor())
+            }),
         };
         let heads = sizes.heads;
         let of_heads = |bias: Tensor<4>| {
@@ -199,7 +207,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// The term that the positions of queries and keys add to their scores; `None` without keys.
     pub(super) fn position_term(
         &self,
-        queries: &Tensor<4>,
+        queries: &Sequences,
         [num_queries, num_keys]: [usize; 2],
     ) -> PositionTerm {
         if num_keys == 0 {
@@ -213,7 +221,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// Score, normalizer, dropout and weighted sum, as separate steps.
     fn pool(
         &self,
-        queries: Tensor<4>,
+        queries: Sequences,
         rows: &KeysAndValues,
         sizes: Sizes,
         call: Call,
@@ -224,9 +232,10 @@ impl<S: ScoringFunction> Attention<S> {
         // Scores of half precision are f32, as in the fused kernel: in f16 they would overflow, and the difference of
         // neighbouring positions would be rounded away.
         let wide = |rows| if is_dot { widened(rows) } else { rows };
-        let queries = wide(queries);
+        let queries = Sequences::new(wide(queries.into_tensor()));
         let options = self.options_of_kernel(&queries, rows, sizes, &kernel, call);
-        let score = fused_score(kernel, &queries, call);
+        let score = fused_score(kernel, queries.dims()[3], call);
+        let queries = queries.into_tensor();
         let compared = |keys| match score {
             Some(_) => wide(keys),
             // The author of such a score need not handle shared heads.
@@ -236,7 +245,7 @@ impl<S: ScoringFunction> Attention<S> {
             Some(score) => score.scores(queries, keys, mask),
             None => self.score.score(queries, keys, mask),
         };
-        let keys = compared(rows.read_cleared_keys());
+        let keys = compared(rows.read_cleared_keys().into_tensor());
         // Soft-cap and scale apply to the products alone, and extra keys are compared by products.
         let by_products = call.options.soft_cap.or(call.options.scale).is_some()
             || call.has_extra_keys()
@@ -304,7 +313,7 @@ impl<S: ScoringFunction> Attention<S> {
         });
         let dropped = drop_weights(weights.clone(), dropout);
         AttentionOutput {
-            context: weighted_sum(dropped, rows.read_values(), mask),
+            context: weighted_sum(dropped, rows.read_values().into_tensor(), mask),
             weights,
         }
     }
@@ -327,10 +336,10 @@ impl<S: ScoringFunction> Attention<S> {
 ///
 /// # Panics
 /// If a scale is given and the score is no dot product.
-fn fused_score(kernel: ScoreKernel, queries: &Tensor<4>, call: Call) -> Option<FusedScore> {
+fn fused_score(kernel: ScoreKernel, size: usize, call: Call) -> Option<FusedScore> {
     if let ScoreKernel::Dot { scale } = kernel {
         let scale = call.options.scale.or(scale);
-        let scale = scale.unwrap_or_else(|| default_scale(queries.dims()[3]));
+        let scale = scale.unwrap_or_else(|| default_scale(size));
         return Some(FusedScore::DotProduct { scale });
     }
     call.assert_no_scale();

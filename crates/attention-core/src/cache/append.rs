@@ -39,7 +39,7 @@ impl KeyValueCache {
     pub fn append(&mut self, keys: Tensor<4>, values: Tensor<4>, rows: NewRows) {
         const NAME: &str = "KeyValueCache::append";
         let [batch, _, num_rows, _] = keys.dims();
-        assert_a_value_for_each_key(&keys, &values);
+        assert_a_value_for_each_key(keys.dims(), values.dims());
         let others = [Argument::floats("values", &values)];
         assert_together(NAME, Argument::floats("keys", &keys), others);
         self.assert_examples(batch);
@@ -129,7 +129,7 @@ impl KeyValueCache {
             self.examples.iter().zip(tokens).map(of_example).collect()
         });
         Cached {
-            rows: KeysAndValues::new(view(&rows.keys), view(&rows.values), mask),
+            rows: KeysAndValues::new(view(&rows.keys).into(), view(&rows.values).into(), mask),
             positions,
             ragged,
         }

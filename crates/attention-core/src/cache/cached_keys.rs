@@ -67,7 +67,7 @@ impl KeyValueCache {
             "{NAME}: an empty cache expected, got one of lengths {lengths:?}"
         );
         let [batch, _, num_rows, _] = keys.dims();
-        assert_a_value_for_each_key(&keys, &values);
+        assert_a_value_for_each_key(keys.dims(), values.dims());
         let others = [Argument::floats("values", &values)];
         assert_together(NAME, Argument::floats("keys", &keys), others);
         assert_without_autodiff(&keys.device());

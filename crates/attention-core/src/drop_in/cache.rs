@@ -9,7 +9,7 @@ use crate::functional::project;
 use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::multi_head_attention::split;
-use crate::rank::{reshape, to_four_axes};
+use crate::rank::reshape;
 
 /// Burn's `MhaCache`: the projections of the rows of earlier steps, for [`MultiHeadAttention::forward_cache`].
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl MultiHeadAttention {
     /// If the shapes or the masks do not fit together, or there is no new row.
     pub fn forward_cache(&self, input: MhaInput, cache: &mut MhaCache) -> MhaOutput {
         let mask = input.all_masks();
-        let split = |name, layer| move |rows| split(name, layer, to_four_axes(rows), self.n_heads);
+        let split = |name, layer| move |rows| split(name, layer, rows, self.n_heads);
         let queries = cache
             .query
             .forward(input.query, split("queries", &self.query));
@@ -120,8 +120,7 @@ impl MultiHeadAttention {
             [batch, num_queries, self.d_model],
         );
         let context = cache.output.forward(contexts, |contexts| {
-            let contexts = project("contexts", of_linear(&self.output), to_four_axes(contexts));
-            contexts.squeeze_dim(1)
+            project("contexts", of_linear(&self.output), contexts)
         });
         MhaOutput {
             weights: output.weights,

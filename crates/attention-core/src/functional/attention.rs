@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
-use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::checks::assert_together;
 use burn_fused_layers::paths::composed;
 
 use super::extra_keys::{extra_keys_last, with_extra_keys};
@@ -16,7 +16,7 @@ use super::score::default_scale;
 use super::sizes::{Sizes, assert_a_value_for_each_key};
 use super::{drop_weights, fill_masked, weighted_sum};
 use crate::mask::Mask;
-use crate::rank::{from_four_axes, in_one_batch};
+use crate::rank::{Sequences, from_four_axes, in_one_batch};
 
 /// Every step from scores to the context.
 #[derive(Clone, Debug)]
@@ -190,7 +190,7 @@ pub fn pairwise_attention<const D: usize>(
 /// A checked call with four axes.
 struct Call {
     operation: &'static str,
-    queries: Tensor<4>,
+    queries: Sequences,
     rows: KeysAndValues,
     sizes: Sizes,
     options: AttentionOptions,
@@ -203,12 +203,9 @@ impl Call {
         options: AttentionOptions,
     ) -> Self {
         let [queries, keys, values] = in_one_batch(queries, keys, values);
-        assert_a_value_for_each_key(&keys, &values);
-        let others = [
-            Argument::floats("keys", &keys),
-            Argument::floats("values", &values),
-        ];
-        assert_together(operation, Argument::floats("queries", &queries), others);
+        assert_a_value_for_each_key(keys.dims(), values.dims());
+        let others = [keys.argument("keys"), values.argument("values")];
+        assert_together(operation, queries.argument("queries"), others);
         let rows = KeysAndValues::new(keys, values, options.mask.clone());
         let sizes = Sizes::of_call(operation, &queries, &rows);
         options.check(operation, sizes, &queries, &rows);
@@ -230,7 +227,7 @@ impl Call {
 fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
     if !score.runs(&call.options, &call.queries) {
         let why = "no kernel has a function of one's own here";
-        composed(call.operation, why, &call.queries);
+        composed(call.operation, why, || call.queries.clone().into_dispatch());
         return from_four_axes(Pooled::of(&call, &score).context);
     }
     let Call {
@@ -241,7 +238,7 @@ fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
         ..
     } = call;
     let dropout = options.dropout.unwrap_or(0.0);
-    from_four_axes(attend(queries, &rows, sizes, score, &options, dropout))
+    attend(queries, &rows, sizes, score, &options, dropout).into_tensor()
 }
 
 /// The results of a call composed of tensor operations.
@@ -264,20 +261,20 @@ impl Pooled {
             options,
             ..
         } = call;
-        let scores = score.scores(queries.clone(), keys.clone(), mask);
+        let scores = score.scores(queries.to_tensor(), keys.to_tensor(), mask);
         let modified = modify(operation, scores, options);
         let weights = softmax_with_sinks(modified.clone(), mask, options).cast(values.dtype());
         let dropped = drop_weights(weights.clone(), options.dropout.unwrap_or(0.0));
         Self {
             modified,
             weights,
-            context: weighted_sum(dropped, values.clone(), mask),
+            context: weighted_sum(dropped, values.to_tensor(), mask),
         }
     }
 }
 
 fn steps<const D: usize>(call: Call, score: FusedScore) -> AttentionSteps<D> {
-    let (queries, keys) = (call.queries.clone(), call.rows.keys.clone());
+    let (queries, keys) = (call.queries.to_tensor(), call.rows.keys.to_tensor());
     let scores = score.scores(queries, keys, &Mask::none());
     let cap = AttentionOptions {
         soft_cap: call.options.soft_cap,

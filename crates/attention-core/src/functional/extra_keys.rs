@@ -6,6 +6,7 @@ use super::keys_and_values::KeysAndValues;
 use super::modifiers::along_diagonals;
 use super::options::AttentionOptions;
 use super::sizes::Sizes;
+use crate::rank::Sequences;
 
 /// Keys and values with extra ones in front, `[batch or 1, key_heads, n, _]`, their sizes, and the options; only
 /// `bias`, `[batch or 1, heads or 1, 1, n]`, is added to the scores of extra keys. All arguments were checked to fit.
@@ -30,17 +31,17 @@ pub(crate) fn with_extra_keys(
     options.bias = side_by_side(bias, options.bias, [number, num_keys]);
     let device = &rows.keys.device();
     let mask = rows.mask.behind(number, sizes.scores(), device);
-    let joined = |own: Tensor<4>, extra: Tensor<4>| {
+    let joined = |own: Sequences, extra: Tensor<4>| {
         let [_, _, _, size] = extra.dims();
         let extra = extra.expand([batch, key_heads, number, size]);
         match num_keys {
             0 => extra,
-            _ => Tensor::cat(vec![extra, own], 2),
+            _ => Tensor::cat(vec![extra, own.into_tensor()], 2),
         }
     };
     let keys = joined(rows.read_keys(), keys);
     let values = joined(rows.read_values(), values);
-    let rows = KeysAndValues::new(keys, values, mask);
+    let rows = KeysAndValues::new(keys.into(), values.into(), mask);
     (rows, sizes.with_keys(num_keys + number), options)
 }
 

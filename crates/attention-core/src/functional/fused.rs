@@ -19,6 +19,7 @@ use crate::ops::{
     ADDITIVE_ATTENTION, AttentionInputs, AttentionOps, DOT_PRODUCT_ATTENTION, PAIRWISE_ATTENTION,
     PackAdditiveKeysInputs, runs_on_host,
 };
+use crate::rank::Sequences;
 
 /// A score that kernels compute.
 #[allow(
@@ -57,7 +58,7 @@ impl FusedScore {
     }
 
     /// Whether attention of such queries can run the user's own functions, if there are any, in its kernels.
-    pub(crate) fn runs(&self, options: &AttentionOptions, queries: &Tensor<4>) -> bool {
+    pub(crate) fn runs(&self, options: &AttentionOptions, queries: &Sequences) -> bool {
         let changes_scores = options.score_mod.is_some();
         if !changes_scores && !matches!(self, Self::Pairwise { .. }) {
             return true;
@@ -93,13 +94,13 @@ impl FusedScore {
 /// # Panics
 /// If the size of the keys, the weight of the score or the mask do not fit, or the scale is not finite.
 pub(crate) fn attend(
-    queries: Tensor<4>,
+    queries: Sequences,
     rows: &KeysAndValues,
     sizes: Sizes,
     score: FusedScore,
     options: &AttentionOptions,
     dropout: f64,
-) -> Tensor<4> {
+) -> Sequences {
     let name = score.operation().name();
     let (weight, scale, pairwise) = match score {
         FusedScore::DotProduct { scale } => (None, scale, None),
@@ -110,24 +111,25 @@ pub(crate) fn attend(
         scale.is_finite(),
         "{name}: scale expected to be finite, got {scale}"
     );
-    let size = sizes.compared(&queries, rows);
+    let size = sizes.compared(name, &queries, rows);
     if let Some(weight) = &weight {
         assert_shape!(weight, [size]);
         let others = [Argument::floats("weight", weight)];
-        assert_together(name, Argument::floats("queries", &queries), others);
+        assert_together(name, queries.argument("queries"), others);
     }
     if sizes.has_no_pairs() {
         return sizes.zeros(rows);
     }
-    let modifiers = options.modifiers(sizes.scores(), &queries);
-    let mask = rows.mask.resolve(sizes.scores(), &queries.device());
+    let device = queries.device();
+    let modifiers = options.modifiers(sizes.scores(), (&device, queries.dtype()));
+    let mask = rows.mask.resolve(sizes.scores(), &device);
     // Without elements every score is 0, like the product of a single element 0.
-    let with_elements = |tensor: Tensor<4>| {
+    let with_elements = |tensor: Sequences| {
         if size > 0 {
             return tensor;
         }
         let [batch, heads, rows, _] = tensor.dims();
-        Tensor::zeros([batch, heads, rows, 1], (&tensor.device(), tensor.dtype()))
+        Tensor::zeros([batch, heads, rows, 1], (&tensor.device(), tensor.dtype())).into()
     };
     let inputs = AttentionInputs {
         queries: with_elements(queries).into_dispatch(),
@@ -144,7 +146,7 @@ pub(crate) fn attend(
         dropout,
         shared: rows.shared_gradients(),
     };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::attention(inputs))
+    Sequences::of_dispatch(<Dispatch as AttentionOps>::attention(inputs))
 }
 
 /// The keys as the kernel of additive scores reads them, made once for many calls. `mask` is applied as far as that

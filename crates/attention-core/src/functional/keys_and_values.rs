@@ -8,14 +8,15 @@ use super::padding::fill_padding;
 use super::shared::SharedTensor;
 use crate::mask::Mask;
 use crate::ops::SharedGradients;
+use crate::rank::Sequences;
 
 /// Keys as the score compares them, their values and their mask.
 #[derive(Clone, Debug)]
 pub(crate) struct KeysAndValues {
     /// `[batch, key_heads, keys, _]`
-    pub(crate) keys: Tensor<4>,
+    pub(crate) keys: Sequences,
     /// `[batch, key_heads, keys, value_size]`
-    pub(crate) values: Tensor<4>,
+    pub(crate) values: Sequences,
     pub(crate) mask: Mask,
     pub(crate) prepared: PreparedKeys,
     /// Keys and values as they were prepared; `None` for a selection of them, whose gradients Burn sums.
@@ -58,7 +59,7 @@ impl PreparedKeys {
 
 impl KeysAndValues {
     /// Keys whose padding is cleared, where it reaches a gradient, and a mask that was found to fit.
-    pub(crate) fn new(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
+    pub(crate) fn new(keys: Sequences, values: Sequences, mask: Mask) -> Self {
         Self {
             keys,
             values,
@@ -71,8 +72,8 @@ impl KeysAndValues {
     /// Keys and values for many calls to read.
     pub(crate) fn to_be_shared(&self) -> SharedRows {
         SharedRows {
-            keys: SharedTensor::new(self.keys.clone()),
-            values: SharedTensor::new(self.values.clone()),
+            keys: SharedTensor::new(self.keys.clone().into_dispatch()),
+            values: SharedTensor::new(self.values.clone().into_dispatch()),
         }
     }
 
@@ -101,8 +102,8 @@ impl KeysAndValues {
     /// The keys and values of other examples, which `f` selects along the batch, and their mask.
     pub(crate) fn map(&self, mask: Mask, f: impl Fn(Tensor<4>) -> Tensor<4>) -> Self {
         Self {
-            keys: f(self.read_cleared_keys()),
-            values: f(self.read_values()),
+            keys: f(self.read_cleared_keys().into_tensor()).into(),
+            values: f(self.read_values().into_tensor()).into(),
             mask,
             prepared: self.prepared.map(&f),
             shared: None,
@@ -110,19 +111,19 @@ impl KeysAndValues {
     }
 
     /// The keys to compute a bias from; `None` if that was settled when they were prepared.
-    pub(crate) fn keys_without_bias(&self) -> Option<Cow<'_, Tensor<4>>> {
+    pub(crate) fn keys_without_bias(&self) -> Option<Sequences> {
         match (&self.shared, &self.prepared) {
-            (None, _) => Some(Cow::Borrowed(&self.keys)),
-            (_, PreparedKeys::BiasOfLeaf) => Some(Cow::Owned(self.read_cleared_keys())),
+            (None, _) => Some(self.keys.clone()),
+            (_, PreparedKeys::BiasOfLeaf) => Some(self.read_cleared_keys()),
             _ => None,
         }
     }
 
     /// [`read_keys`](Self::read_keys) for tensor operations: in a leaf, padding gets no gradient.
-    pub(crate) fn read_cleared_keys(&self) -> Tensor<4> {
+    pub(crate) fn read_cleared_keys(&self) -> Sequences {
         let keys = self.read_keys();
         if self.are_keys_a_leaf() {
-            without_padding(keys, &self.mask)
+            without_padding(keys.into_tensor(), &self.mask).into()
         } else {
             keys
         }
@@ -135,7 +136,7 @@ impl KeysAndValues {
     }
 
     /// The keys, for one call to read.
-    pub(crate) fn read_keys(&self) -> Tensor<4> {
+    pub(crate) fn read_keys(&self) -> Sequences {
         match &self.shared {
             Some(shared) => shared.keys.read(self.keys.clone()),
             None => self.keys.clone(),
@@ -143,7 +144,7 @@ impl KeysAndValues {
     }
 
     /// The values, for one call to read.
-    pub(crate) fn read_values(&self) -> Tensor<4> {
+    pub(crate) fn read_values(&self) -> Sequences {
         match &self.shared {
             Some(shared) => shared.values.read(self.values.clone()),
             None => self.values.clone(),
@@ -174,7 +175,7 @@ impl KeysAndValues {
 
     /// The devices of keys and values, which autodiff may tell apart.
     pub(crate) fn devices(&self) -> [Device; 2] {
-        [&self.keys, &self.values].map(Tensor::device)
+        [&self.keys, &self.values].map(Sequences::device)
     }
 
     /// The number of keys, padding included.

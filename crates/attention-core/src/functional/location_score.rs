@@ -27,7 +27,7 @@ pub(crate) fn location_score(
     filters: Tensor<3>,
 ) -> Tensor<4> {
     const NAME: &str = "location_score";
-    let keys = rows.read_cleared_keys();
+    let keys = rows.read_cleared_keys().into_tensor::<4>();
     let [batch, _, num_keys, num_hiddens] = keys.dims();
     assert_shape!(query, [batch, 1, 1, num_hiddens]);
     assert_shape!(weight, [num_hiddens]);
@@ -37,7 +37,7 @@ pub(crate) fn location_score(
     let others = [
         Argument::floats("keys", &keys),
         Argument::floats("weight", &weight),
-        Argument::floats_or_wide("alignments", &alignments, &keys),
+        Argument::floats_or_wide("alignments", &alignments, keys.dtype()),
         Argument::floats("filters", &filters),
     ];
     assert_together(NAME, Argument::floats("query", &query), others);

@@ -10,6 +10,7 @@ use super::options::AttentionOptions;
 use super::score_mod;
 use crate::mask::Mask;
 use crate::ops::{self, ScoreModifiers};
+use crate::rank::Sequences;
 
 /// Options that change scores: `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
 impl AttentionOptions {
@@ -70,7 +71,7 @@ impl AttentionOptions {
     /// # Panics
     /// If a shape or device does not fit scores `[batch, heads, queries, keys]` of `queries`, or the soft-cap is not
     /// finite or not above 0.
-    pub(crate) fn check_modifiers(&self, operation: &str, shape: [usize; 4], queries: &Tensor<4>) {
+    pub(crate) fn check_modifiers(&self, operation: &str, shape: [usize; 4], queries: &Sequences) {
         if self.changes_nothing() {
             return;
         }
@@ -116,23 +117,22 @@ impl AttentionOptions {
                 .as_ref()
                 .map(|sinks| Argument::on_device("sinks", sinks)),
         ];
-        let first = Argument::on_device("queries", queries);
+        let first = queries.argument("queries");
         assert_together(operation, first, others.into_iter().flatten());
     }
 
-    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, in matching types; they were checked to
-    /// fit.
+    /// The modifiers for scores `[batch, heads, queries, keys]` of queries of type `dtype` on `device`, in matching
+    /// types; they were checked to fit.
     pub(super) fn modifiers(
         &self,
         shape: [usize; 4],
-        queries: &Tensor<4>,
+        (device, dtype): (&Device, DType),
     ) -> ScoreModifiers<Dispatch> {
         if self.changes_nothing() {
             return ScoreModifiers::NONE;
         }
         let [_, heads, _, num_keys] = shape;
-        let dtype = queries.dtype();
-        let sinks = self.all_sinks(heads, wide(dtype), &queries.device());
+        let sinks = self.all_sinks(heads, wide(dtype), device);
         let fit = |bias: Tensor<4>| {
             let wanted = match (dtype, bias.dtype()) {
                 (DType::F64, _) => DType::F64,
@@ -175,7 +175,7 @@ pub(crate) fn modify(operation: &str, scores: Tensor<4>, options: &AttentionOpti
     if options.changes_nothing() || scores.dims().contains(&0) {
         return scores;
     }
-    let modifiers = options.modifiers(scores.dims(), &scores);
+    let modifiers = options.modifiers(scores.dims(), (&scores.device(), scores.dtype()));
     let modified = Tensor::from_dispatch(modifiers.modify(scores.into_dispatch()));
     match modifiers.score_mod {
         Some(score_mod) => score_mod::apply(operation, modified, &*score_mod),

@@ -9,6 +9,7 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use super::keys_and_values::KeysAndValues;
 use super::sizes::Sizes;
 use crate::mask::Mask;
+use crate::rank::Sequences;
 
 /// The options of an attention, by name: `AttentionOptions { mask: Mask::causal(), ..Default::default() }`.
 ///
@@ -68,7 +69,7 @@ impl AttentionOptions {
         &self,
         operation: &str,
         sizes: Sizes,
-        queries: &Tensor<4>,
+        queries: &Sequences,
         rows: &KeysAndValues,
     ) {
         if let Some(scale) = self.scale {
@@ -115,7 +116,7 @@ impl AttentionOptions {
             );
             assert_together(
                 operation,
-                Argument::floats("keys", own),
+                own.argument("keys"),
                 [Argument::floats(name, extra)],
             );
         }

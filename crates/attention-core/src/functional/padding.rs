@@ -6,6 +6,7 @@ use burn::tensor::Tensor;
 use super::key_heads::assert_divides;
 use crate::mask::Mask;
 use crate::ops::{AttentionOps, FillPaddingInputs, Masked, ResolvedMask, fill_rows_without_key};
+use crate::rank::Sequences;
 
 /// Fills keys (or values) with zeros where no query of any head that reads them attends.
 ///
@@ -40,10 +41,10 @@ pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize
 /// # Panics
 /// If the mask does not fit.
 pub(crate) fn fill_keyless(
-    queries: Tensor<4>,
+    queries: Sequences,
     mask: &Mask,
     [heads, num_keys]: [usize; 2],
-) -> Tensor<4> {
+) -> Sequences {
     if mask.is_none() {
         return queries;
     }
@@ -52,8 +53,8 @@ pub(crate) fn fill_keyless(
     if batch * heads * num_queries * num_keys * size == 0 {
         return queries;
     }
-    let queries = fill_rows_without_key::<Dispatch>(queries.into_dispatch(), &mask, num_keys);
-    Tensor::from_dispatch(queries)
+    let queries = queries.into_tensor::<4>().into_dispatch();
+    Sequences::of_dispatch(fill_rows_without_key::<Dispatch>(queries, &mask, num_keys))
 }
 
 /// Fills each masked pair of query and key with `value`; the old element reaches neither result nor gradients.

@@ -8,20 +8,20 @@ use burn_fused_layers::linear;
 ///
 /// # Shapes
 /// - weight `[in, out]`, bias `[out]`
-/// - input `[batch, heads, rows, in]`, result `[batch, heads, rows, out]`
+/// - input `[batch, .., rows, in]`, result `[batch, .., rows, out]`
 ///
 /// # Panics
 /// If size, type or device of `name` differ from the weight's.
-pub(crate) fn project(
+pub(crate) fn project<const D: usize>(
     name: &str,
     (weight, bias): (Tensor<2>, Option<Tensor<1>>),
-    input: Tensor<4>,
-) -> Tensor<4> {
-    let dims @ [.., got] = input.dims();
-    let [expected, _] = weight.dims();
+    input: Tensor<D>,
+) -> Tensor<D> {
+    let dims = input.dims();
+    let ([expected, _], got) = (weight.dims(), dims[D - 1]);
     assert!(
         got == expected,
-        "{name}: last axis expected {expected}, got {got} ([batch, heads, rows, size] is {dims:?})"
+        "{name}: last axis expected {expected}, got {got} ([batch, .., rows, size] is {dims:?})"
     );
     let parameters = Argument::floats("parameters", &weight);
     assert_together("linear layer", parameters, [Argument::floats(name, &input)]);

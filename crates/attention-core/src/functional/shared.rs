@@ -4,9 +4,10 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
-use burn::tensor::Tensor;
 use burn_fused_layers::backend::GradientSlot;
 use burn_fused_layers::read_shared;
+
+use crate::rank::Sequences;
 
 /// A tensor with many readers, and where their gradients go.
 #[derive(Clone, Debug)]
@@ -19,9 +20,9 @@ pub(crate) struct SharedTensor {
 
 impl SharedTensor {
     /// A tensor whose gradients go to `source`.
-    pub(crate) fn new<const D: usize>(source: Tensor<D>) -> Self {
+    pub(crate) fn new(source: FloatTensor<Dispatch>) -> Self {
         Self {
-            source: source.into_dispatch(),
+            source,
             slot: GradientSlot::default(),
         }
     }
@@ -31,9 +32,10 @@ impl SharedTensor {
     }
 
     /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot): `rows` is the source as read,
-    /// `[batch, key_heads, keys, size]`.
-    pub(crate) fn read(&self, rows: Tensor<4>) -> Tensor<4> {
-        read_shared(self.source.clone(), rows, &self.slot)
+    /// `[batch, key_heads, keys, size]`, with four axes, as deposits have.
+    pub(crate) fn read(&self, rows: Sequences) -> Sequences {
+        let rows = read_shared(self.source.clone(), rows.into_dispatch(), &self.slot);
+        Sequences::of_dispatch(rows)
     }
 
     pub(crate) fn slot(&self) -> GradientSlot {

@@ -1,10 +1,11 @@
 //! The sizes of a call.
 
-use burn::tensor::{Tensor, assert_shape};
-use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn::tensor::Tensor;
+use burn_fused_layers::harness::checks::assert_together;
 
 use super::key_heads::assert_divides;
 use super::keys_and_values::KeysAndValues;
+use crate::rank::Sequences;
 
 /// The sizes of a call: queries `[batch, heads, queries, size]` with keys and values that fit together.
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +23,14 @@ impl Sizes {
     ///
     /// # Panics
     /// If batch, heads, device or the type of the elements do not fit.
-    pub(crate) fn of_call(operation: &str, queries: &Tensor<4>, rows: &KeysAndValues) -> Self {
+    pub(crate) fn of_call(operation: &str, queries: &Sequences, rows: &KeysAndValues) -> Self {
         let values = &rows.values;
         let [batch, heads, num_queries, _] = queries.dims();
         let [value_batch, key_heads, num_keys, value_size] = values.dims();
         assert_equal_batches(batch, value_batch);
         assert_divides(operation, key_heads, heads);
-        let others = [Argument::floats("queries", queries)];
-        assert_together(operation, Argument::floats("values", values), others);
+        let others = [queries.argument("queries")];
+        assert_together(operation, values.argument("values"), others);
         Self {
             batch,
             heads,
@@ -49,10 +50,18 @@ impl Sizes {
     ///
     /// # Panics
     /// If the keys do not have these sizes.
-    pub(super) fn compared(&self, queries: &Tensor<4>, rows: &KeysAndValues) -> usize {
-        let [_, _, _, size] = queries.dims();
-        let keys = &rows.keys;
-        assert_shape!(keys, [self.batch, self.key_heads, self.num_keys, size]);
+    pub(super) fn compared(
+        &self,
+        operation: &str,
+        queries: &Sequences,
+        rows: &KeysAndValues,
+    ) -> usize {
+        let (keys, [_, _, _, size]) = (rows.keys.dims(), queries.dims());
+        let expected = [self.batch, self.key_heads, self.num_keys, size];
+        if let Some(axis) = (0..4).find(|&axis| keys[axis] != expected[axis]) {
+            let (expected, got) = (expected[axis], keys[axis]);
+            panic!("{operation}: keys: axis {axis} expected {expected}, got {got} in {keys:?}");
+        }
         size
     }
 
@@ -62,10 +71,10 @@ impl Sizes {
     }
 
     /// The context if [there are no pairs](Self::has_no_pairs): zeros, or empty.
-    pub(crate) fn zeros(&self, rows: &KeysAndValues) -> Tensor<4> {
+    pub(crate) fn zeros(&self, rows: &KeysAndValues) -> Sequences {
         let shape = [self.batch, self.heads, self.num_queries, self.value_size];
         let values = &rows.values;
-        Tensor::zeros(shape, (&values.device(), values.dtype()))
+        Tensor::zeros(shape, (&values.device(), values.dtype())).into()
     }
 
     /// `[batch, heads, queries, keys]`
@@ -76,11 +85,8 @@ impl Sizes {
 
 /// # Panics
 /// If values differ from keys in batch, heads or number.
-pub(crate) fn assert_a_value_for_each_key(keys: &Tensor<4>, values: &Tensor<4>) {
-    let [expected, got] = [keys, values].map(|rows| {
-        let [batch, heads, number, _] = rows.dims();
-        [batch, heads, number]
-    });
+pub(crate) fn assert_a_value_for_each_key(keys: [usize; 4], values: [usize; 4]) {
+    let [expected, got] = [keys, values].map(|[batch, heads, number, _]| [batch, heads, number]);
     assert!(
         got == expected,
         "values expected one for each key, [batch, heads, keys] = {expected:?}, got {got:?}"

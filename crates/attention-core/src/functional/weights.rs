@@ -11,7 +11,7 @@ use crate::mask::Mask;
 use crate::ops::{
     AttentionOps, MaskedSoftmaxInputs, StepContextInputs, WeightedSumInputs, dropped,
 };
-use crate::rank::{from_four_axes, to_four_axes};
+use crate::rank::Sequences;
 
 /// Softmax over the last axis, restricted to the keys that `mask` keeps.
 ///
@@ -40,17 +40,17 @@ use crate::rank::{from_four_axes, to_four_axes};
 /// assert_eq!(weights[..4], [0.5, 0.5, 0.0, 0.0]);
 /// ```
 pub fn masked_softmax<const D: usize>(scores: Tensor<D>, mask: &Mask) -> Tensor<D> {
-    let scores = to_four_axes(scores);
+    let scores = Sequences::new(scores);
     let mask = mask.resolve(scores.dims(), &scores.device());
     if scores.dims().contains(&0) {
-        return from_four_axes(scores);
+        return scores.into_tensor();
     }
     let inputs = MaskedSoftmaxInputs {
-        scores: scores.into_dispatch(),
+        scores: scores.into_tensor::<4>().into_dispatch(),
         mask,
     };
     let weights = <Dispatch as AttentionOps>::masked_softmax(inputs);
-    from_four_axes(Tensor::from_dispatch(weights))
+    Sequences::of_dispatch(weights).into_tensor()
 }
 
 /// The part of each query's weight that no key got, `1 - sum_j weights[.., i, j]`: the weight of sinks and of a zero
@@ -102,12 +102,12 @@ pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tenso
 /// The context of a step, `[batch, 1, 1, value_size]`, from weights `[batch, 1, 1, keys]` in the type of the values.
 pub(crate) fn step_context(weights: Tensor<4>, rows: &KeysAndValues) -> Tensor<4> {
     if rows.values.dims().contains(&0) {
-        return weighted_sum(weights, rows.read_values(), &rows.mask);
+        return weighted_sum(weights, rows.read_values().into_tensor(), &rows.mask);
     }
     let inputs = StepContextInputs {
         mask: rows.mask.resolve(weights.dims(), &weights.device()),
         weights: weights.into_dispatch(),
-        values: rows.read_values().into_dispatch(),
+        values: rows.read_values().into_tensor::<4>().into_dispatch(),
         shared_values: rows.shared_gradients().map(|shared| shared.values),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::step_context(inputs))

@@ -6,7 +6,7 @@ pub use config::MultiHeadAttentionConfig;
 
 use burn::module::Module;
 use burn::nn::Linear;
-use burn::tensor::{Tensor, assert_shape};
+use burn::tensor::Tensor;
 use burn_fused_layers::PackedLinear;
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::harness::wide::in_wide;
@@ -14,11 +14,12 @@ use burn_fused_layers::harness::wide::in_wide;
 use crate::attention::{Attention, AttentionOutput, Call};
 use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::functional::{
-    AttentionOptions, KeysAndValues, assert_equal_batches, fill_keyless, fill_padding, project,
+    AttentionOptions, KeysAndValues, assert_a_value_for_each_key, assert_equal_batches,
+    fill_keyless, fill_padding, project,
 };
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::rank::{in_one_batch, reshape, to_four_axes};
+use crate::rank::{Sequences, in_one_batch, reshape_floats};
 use crate::score::ScoringFunction;
 
 /// Multi-head attention around any scoring function:
@@ -177,7 +178,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     pub fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: impl Into<Mask>) -> Memory {
         let mask = mask.into();
         let (known, num_queries) = mask.without_positions();
-        let (keys, values) = (to_four_axes(keys), to_four_axes(values));
+        let (keys, values) = (Sequences::new(keys), Sequences::new(values));
         let mut rows = self.rows(keys, values, &known, num_queries);
         rows.shared = Some(Box::new(rows.to_be_shared()));
         let known = [self.num_heads, num_queries];
@@ -237,20 +238,16 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         rows: NewRows,
         cache: &mut KeyValueCache,
         options: &AttentionOptions,
-    ) -> (Tensor<4>, Cached) {
-        let [batch, num_rows, _] = keys.dims();
-        assert_shape!(values, [batch, num_rows, _]);
+    ) -> (Sequences, Cached) {
         let keys = [(1, keys), (2, values)].map(|(n, rows)| {
-            in_heads(
-                self.project(n, to_four_axes(rows)),
-                self.num_key_value_heads,
-            )
+            let projected = self.project(n, rows);
+            in_heads(projected, self.num_key_value_heads).into()
         });
         let [batch, num_queries, _] = queries.dims();
         let sizes = [batch, num_queries];
         let cached = (self.attention).append(sizes, keys, rows, cache, options);
-        let queries =
-            self.project_queries(to_four_axes(queries), &cached.rows, Call::with(options));
+        let queries = Sequences::new(queries);
+        let queries = self.project_queries(queries, &cached.rows, Call::with(options));
         (queries, cached)
     }
 
@@ -268,7 +265,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         memory: &Memory,
         options: impl Into<AttentionOptions>,
     ) -> Tensor<3> {
-        let (queries, options) = (to_four_axes(queries), options.into());
+        let (queries, options) = (Sequences::new(queries), options.into());
         let sizes = [self.num_heads, queries.dims()[2]];
         let rows = memory.for_queries::<S>(&options.mask, sizes);
         self.context_of(queries, &rows, Call::with(&options))
@@ -284,20 +281,20 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         memory: &Memory,
         options: impl Into<AttentionOptions>,
     ) -> MultiHeadAttentionOutput {
-        let (queries, options) = (to_four_axes(queries), options.into());
+        let (queries, options) = (Sequences::new(queries), options.into());
         let sizes = [self.num_heads, queries.dims()[2]];
         let rows = memory.for_queries::<S>(&options.mask, sizes);
         self.output_of(queries, &rows, Call::with(&options))
     }
 
-    fn context_of(&self, queries: Tensor<4>, rows: &KeysAndValues, call: Call) -> Tensor<3> {
+    fn context_of(&self, queries: Sequences, rows: &KeysAndValues, call: Call) -> Tensor<3> {
         let queries = self.project_queries(queries, rows, call);
         self.join(self.attention.attend_heads(queries, rows, call))
     }
 
     fn output_of(
         &self,
-        queries: Tensor<4>,
+        queries: Sequences,
         rows: &KeysAndValues,
         call: Call,
     ) -> MultiHeadAttentionOutput {
@@ -308,7 +305,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
 
     fn joined(&self, output: AttentionOutput<4>) -> MultiHeadAttentionOutput {
         MultiHeadAttentionOutput {
-            context: self.join(output.context),
+            context: self.join(output.context.into()),
             weights: output.weights,
         }
     }
@@ -316,49 +313,50 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     /// The queries of each head. Queries that attend to no key are cleared first, as padding is.
     fn project_queries(
         &self,
-        mut queries: Tensor<4>,
+        mut queries: Sequences,
         rows: &KeysAndValues,
         call: Call,
-    ) -> Tensor<4> {
+    ) -> Sequences {
         assert_equal_batches(queries.dims()[0], rows.values.dims()[0]);
         if !call.has_extra_keys() && self.attention.extra_keys.is_none() {
             let sizes = [self.num_heads, rows.num_keys()];
             queries = fill_keyless(queries, &rows.mask, sizes);
         }
-        in_heads(self.project(0, queries), self.num_heads)
+        in_heads(self.project(0, queries.into_tensor()), self.num_heads).into()
     }
 
     /// Keys and values, split into heads. Padding is cleared before it is projected: the gradient of a projection
     /// multiplies by its input, and padding may hold anything.
     fn rows(
         &self,
-        keys: Tensor<4>,
-        values: Tensor<4>,
+        keys: Sequences,
+        values: Sequences,
         mask: &Mask,
         num_queries: usize,
     ) -> KeysAndValues {
         let [batch, _, num_keys, _] = keys.dims();
-        assert_shape!(values, [batch, 1, num_keys, _]);
+        assert_a_value_for_each_key(keys.dims(), values.dims());
         let scores = [batch, self.num_heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
         let [keys, values] = [(1, keys), (2, values)].map(|(n, rows)| {
-            let rows = fill_padding(rows, &mask, [self.num_heads, num_queries]);
-            in_heads(self.project(n, rows), self.num_key_value_heads)
+            let sizes = [self.num_heads, num_queries];
+            let rows = rows.changed_if(!mask.is_none(), |rows| fill_padding(rows, &mask, sizes));
+            let projected = self.project(n, rows.into_tensor());
+            in_heads(projected, self.num_key_value_heads).into()
         });
         self.attention.projected(keys, values, mask)
     }
 
     /// The contexts of the heads, concatenated, through the output projection.
-    fn join(&self, heads: Tensor<4>) -> Tensor<3> {
+    fn join(&self, heads: Sequences) -> Tensor<3> {
         let [batch, num_heads, queries, size] = heads.dims();
-        let joined = reshape(heads.swap_dims(1, 2), [batch, 1, queries, num_heads * size]);
-        let output = self.project(3, joined);
-        let [_, _, _, size] = output.dims();
-        reshape(output, [batch, queries, size])
+        let heads = heads.into_tensor::<4>().swap_dims(1, 2);
+        let joined = [batch, queries, num_heads * size];
+        self.project(3, reshape_floats(heads.into_dispatch(), joined))
     }
 
     /// Queries, keys, values or contexts (`n` is 0 to 3), through their projection.
-    fn project(&self, n: usize, rows: Tensor<4>) -> Tensor<4> {
+    fn project(&self, n: usize, rows: Tensor<3>) -> Tensor<3> {
         let (name, layer) = match n {
             0 => ("queries", &self.query),
             1 => ("keys", &self.key),
@@ -375,13 +373,14 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     }
 }
 
-/// `[batch, 1, rows, size]`, projected and split to `[batch, heads, rows, head_size]`.
-pub(crate) fn split(name: &str, layer: &Linear, rows: Tensor<4>, heads: usize) -> Tensor<4> {
+/// `[batch, rows, size]`, projected and split to `[batch, heads, rows, head_size]`.
+pub(crate) fn split(name: &str, layer: &Linear, rows: Tensor<3>, heads: usize) -> Tensor<4> {
     in_heads(project(name, of_linear(layer), rows), heads)
 }
 
-/// `[batch, 1, rows, size]`, split to `[batch, heads, rows, size / heads]`.
-fn in_heads(projected: Tensor<4>, heads: usize) -> Tensor<4> {
-    let [batch, _, num_rows, size] = projected.dims();
-    reshape(projected, [batch, num_rows, heads, size / heads]).swap_dims(1, 2)
+/// `[batch, rows, size]`, split to `[batch, heads, rows, size / heads]`.
+fn in_heads(projected: Tensor<3>, heads: usize) -> Tensor<4> {
+    let [batch, num_rows, size] = projected.dims();
+    let heads = [batch, num_rows, heads, size / heads];
+    reshape_floats(projected.into_dispatch(), heads).swap_dims(1, 2)
 }

@@ -10,6 +10,7 @@ pub(super) use burn_fused_layers::harness::host::{
 use burn_fused_layers::harness::host::{Elements, Strided, strided};
 use cpu_kernels::Half;
 
+use super::key_heads::with_heads_axis;
 use super::mask::ResolvedMask;
 
 /// A type that the kernels of attention compute in.
@@ -17,16 +18,16 @@ pub(super) trait AttentionElement: CpuReal + AttentionReal {}
 
 impl<E: CpuReal + AttentionReal> AttentionElement for E {}
 
-/// A readable tensor of four axes.
+/// A readable tensor of four axes, or of three for a single head.
 pub(super) fn rows<B: CpuBackend, E: AttentionElement>(tensor: &FloatTensor<B>) -> Rows<'_, E> {
     fn strides<N>(elements: &Strided<N>) -> [usize; 3] {
-        [
-            elements.strides[0],
-            elements.strides[1],
-            elements.strides[2],
-        ]
+        match elements.strides[..] {
+            [example, row] => [example, 0, row],
+            [example, head, row] => [example, head, row],
+            _ => panic!("expected three or four axes"),
+        }
     }
-    let shape = tensor.shape().dims();
+    let shape = with_heads_axis(&tensor.shape());
     match B::elements(tensor) {
         Elements::F16(elements) => Rows::half(Half::F16(elements.data), shape, strides(&elements)),
         Elements::Bf16(elements) => {
@@ -41,8 +42,8 @@ pub(super) fn rows<B: CpuBackend, E: AttentionElement>(tensor: &FloatTensor<B>) 
 
 /// The shape of tensors with an element for each pair of query and key.
 pub(super) fn pairs_shape<B: Backend>(queries: &FloatTensor<B>, keys: &FloatTensor<B>) -> Shape {
-    let [batch, heads, num_queries, _] = queries.shape().dims();
-    let [_, _, num_keys, _] = keys.shape().dims();
+    let [batch, heads, num_queries, _] = with_heads_axis(&queries.shape());
+    let [_, _, num_keys, _] = with_heads_axis(&keys.shape());
     [batch, heads, num_queries, num_keys].into()
 }
 

@@ -1,7 +1,25 @@
-//! Keys and values that are shared by several heads of queries.
+//! Heads: keys and values that are shared by several heads of queries, and a single head without an axis.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::Shape;
+
+/// `[batch, heads, rows, size]`; of three axes, with one head.
+pub(crate) fn with_heads_axis(shape: &Shape) -> [usize; 4] {
+    match shape[..] {
+        [batch, rows, size] => [batch, 1, rows, size],
+        _ => shape.dims(),
+    }
+}
+
+/// Queries, keys, values or contexts with the heads axis.
+pub(super) fn with_heads<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+    let shape = tensor.shape();
+    if shape.num_dims() == 4 {
+        return tensor;
+    }
+    B::float_reshape(tensor, with_heads_axis(&shape).into())
+}
 
 /// Keys `[batch, key_heads, keys, size]`, each head repeated for every query head that reads it; for the definitions.
 pub(crate) fn repeated<B: Backend>(tensor: FloatTensor<B>, heads: usize) -> FloatTensor<B> {

@@ -64,7 +64,7 @@ pub(crate) use backends::cube_device;
 pub(crate) use backends::runs_on_host;
 pub(crate) use dropout::composed as dropped;
 pub(crate) use fill_padding::fill_rows_without_key;
-pub(crate) use key_heads::repeated;
+pub(crate) use key_heads::{repeated, with_heads_axis};
 pub(crate) use masked::{Masked, lowest};
 pub(crate) use score_modifiers::along_diagonals;
 pub(crate) use score_weights::softmax_with_sinks;

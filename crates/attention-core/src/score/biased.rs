@@ -51,6 +51,10 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         self.score.projects_keys()
     }
 
+    fn compares_as_given(&self) -> bool {
+        self.score.compares_as_given()
+    }
+
     fn kernel(&self) -> ScoreKernel {
         self.score.kernel()
     }

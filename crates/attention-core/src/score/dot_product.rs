@@ -42,6 +42,10 @@ impl ScoringFunction for DotProductScore {
         false
     }
 
+    fn compares_as_given(&self) -> bool {
+        true
+    }
+
     fn kernel(&self) -> ScoreKernel {
         ScoreKernel::Dot { scale: self.scale }
     }

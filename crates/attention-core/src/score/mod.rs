@@ -174,10 +174,16 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         keys
     }
 
-    /// Whether [`project_keys`](Self::project_keys) computes anything. If not, prepared keys that are a leaf of the
-    /// graph support any number of backward passes.
+    /// Whether [`project_keys`](Self::project_keys) computes anything. If not, it is not called, and prepared keys that
+    /// are a leaf of the graph support any number of backward passes.
     fn projects_keys(&self) -> bool {
         true
+    }
+
+    /// Whether queries and keys are compared as they are given. Then neither projection computes anything, nor does
+    /// [`key_bias`](Self::key_bias), and none of the three is called for a fused call.
+    fn compares_as_given(&self) -> bool {
+        false
     }
 
     /// How the scores are computed from projected queries and keys.

@@ -256,7 +256,7 @@ impl<S: ScoringFunction> MonotonicAttention<S> {
         let query = step::query::<Self>(NAME, query, memory, previous)?;
         let last = Positions::consecutive(memory.num_keys() as i64 - 1);
         let query = self.score.project_queries(query, &last);
-        let keys = memory.rows.read_cleared_keys();
+        let keys = memory.rows.read_cleared_keys().into_tensor();
         let kernel = self.score.kernel();
         let ([.., size], [batch, _, num_keys, key_size]) = (query.dims(), keys.dims());
         assert!(

@@ -10,7 +10,7 @@ use crate::attention::AttentionOutput;
 use crate::functional::{drop_weights, fill_keyless, fill_masked, fill_padding, step_context};
 use crate::mask::Mask;
 use crate::memory::Memory;
-use crate::rank::{from_four_axes, reshape, to_four_axes};
+use crate::rank::{Sequences, from_four_axes, reshape, to_four_axes};
 
 /// Keys, projected by `project` after their padding is cleared, and values, for an attention `A` to read.
 pub(super) fn prepare<A: 'static>(
@@ -20,7 +20,6 @@ pub(super) fn prepare<A: 'static>(
     project: impl FnOnce(Tensor<4>) -> Tensor<4>,
 ) -> Memory {
     let [batch, num_keys, _] = keys.dims();
-    assert_shape!(values, [batch, num_keys, _]);
     let (known, num_queries) = mask.without_positions();
     let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
     let keys = project(fill_padding(to_four_axes(keys), &known, [1, num_queries]));
@@ -58,10 +57,13 @@ pub(super) fn query<A: 'static>(
     let values = &memory.rows.values;
     let others = [
         Argument::floats("query", &query),
-        Argument::floats_or_wide("state", state, values),
+        Argument::floats_or_wide("state", state, values.dtype()),
     ];
-    assert_together(module, Argument::floats("values", values), others);
-    (batch * num_keys > 0).then(|| fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]))
+    assert_together(module, values.argument("values"), others);
+    (batch * num_keys > 0).then(|| {
+        let query = fill_keyless(Sequences::new(query), memory.mask(), [1, num_keys]);
+        query.into_tensor()
+    })
 }
 
 /// # Panics

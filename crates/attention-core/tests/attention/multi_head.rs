@@ -314,7 +314,7 @@ fn bad_input_is_named() {
     refuses("expected 12, got 11", || {
         module.forward(rows(5, 11), rows(7, 12), rows(7, 12), Mask::none())
     });
-    refuses("expected 7, got 6", || {
+    refuses("[batch, heads, keys] = [2, 1, 7], got [2, 1, 6]", || {
         module.forward(rows(5, 12), rows(7, 12), rows(6, 12), Mask::none())
     });
     let keep = Mask::keep(Tensor::<4>::ones([2, 2, 5, 7], device).bool());

@@ -10,6 +10,7 @@ use attention_tests::{
     device, heads, parameters, refuses,
 };
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::is_in_host_memory;
 
 /// Where the `n`-th segment of these lengths lies.
 fn segment(lens: &[usize], n: usize) -> Range<usize> {
@@ -112,13 +113,19 @@ fn each_segment_is_attended_to_alone() {
                     for at @ (b, queries, keys) in &packed.parts() {
                         let what = format!("{kind}: {path:?}: {at:?}");
                         let together = part_of_outcome(&together, at);
-                        // Neither padding nor other segments change a bit.
+                        // Neither padding nor other segments change a bit; on a GPU, queries of others in a tile choose
+                        // how it computes `tanh`.
                         let rest = poisoned(&problem, "queries", *b, queries);
                         let rest = poisoned(&rest, "keys", *b, keys);
                         let rest = poisoned(&rest, "values", *b, keys);
                         let rest = part_of_outcome(&rest.run(device, DType::F32, path), at);
                         for (name, result) in &together {
-                            assert_same(format!("{what}: {name}"), &rest[name], result);
+                            let what = format!("{what}: {name}");
+                            if kind == "additive" && !is_in_host_memory(device) {
+                                assert_close(what, &rest[name], result, 2e-6);
+                            } else {
+                                assert_same(what, &rest[name], result);
+                            }
                         }
                         if queries.is_empty() || keys.is_empty() {
                             continue;

@@ -59,6 +59,10 @@ macro_rules! scores {
                 match self { $(Self::$kind(score) => score.projects_keys(),)+ }
             }
 
+            fn compares_as_given(&self) -> bool {
+                match self { $(Self::$kind(score) => score.compares_as_given(),)+ }
+            }
+
             fn kernel(&self) -> ScoreKernel {
                 match self { $(Self::$kind(score) => score.kernel(),)+ }
             }

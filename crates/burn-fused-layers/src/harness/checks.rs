@@ -35,23 +35,22 @@ pub struct Argument<'a> {
 impl<'a> Argument<'a> {
     /// A tensor of floats, whose device and type must match those of other arguments.
     pub fn floats<const D: usize>(name: &'a str, tensor: &Tensor<D>) -> Self {
+        Self::of(name, tensor.device(), tensor.dtype())
+    }
+
+    /// Floats of `dtype` on `device`, as [`floats`](Self::floats).
+    pub fn of(name: &'a str, device: Device, dtype: DType) -> Self {
         Self {
-            dtype: Some(tensor.dtype()),
-            ..Self::on_device(name, tensor)
+            dtype: Some(dtype),
+            ..Self::of_device(name, device)
         }
     }
 
-    /// [`floats`](Self::floats), which also accepts f32 where `like` is in half precision.
-    pub fn floats_or_wide<const D: usize, const E: usize>(
-        name: &'a str,
-        tensor: &Tensor<D>,
-        like: &Tensor<E>,
-    ) -> Self {
-        let (own, of_like) = (tensor.dtype(), like.dtype());
-        Self {
-            dtype: Some(if own == wide(of_like) { of_like } else { own }),
-            ..Self::on_device(name, tensor)
-        }
+    /// [`floats`](Self::floats), which also accepts f32 where `like` is half precision.
+    pub fn floats_or_wide<const D: usize>(name: &'a str, tensor: &Tensor<D>, like: DType) -> Self {
+        let own = tensor.dtype();
+        let dtype = if own == wide(like) { like } else { own };
+        Self::of(name, tensor.device(), dtype)
     }
 
     /// A tensor of any type, whose device must match that of other arguments: indices, flags.

@@ -83,7 +83,7 @@ pub(super) fn of_cell(
     let mut others = vec![
         Argument::floats("hidden weight", &hidden_weight),
         Argument::floats("hidden bias", &hidden_bias),
-        Argument::floats_or_wide("initial state", &initial, &gates),
+        Argument::floats_or_wide("initial state", &initial, gates.dtype()),
     ];
     others.extend(peepholes.map(|weights| Argument::floats("peepholes", weights)));
     assert_together("recurrent layer", Argument::floats("gates", &gates), others);

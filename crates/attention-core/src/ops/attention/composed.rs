@@ -9,6 +9,7 @@ use crate::ops::additive_score::AdditiveScoreInputs;
 use crate::ops::attention_ops::AttentionOps;
 use crate::ops::dot_product_score::DotProductScoreInputs;
 use crate::ops::dropout;
+use crate::ops::key_heads::with_heads;
 use crate::ops::largest_tensor::assert_fits;
 use crate::ops::score_weights::weights;
 use crate::ops::weighted_sum::WeightedSumInputs;
@@ -20,18 +21,19 @@ pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> Fl
         packed_keys: OptionalTensor::Absent,
         ..inputs
     };
-    define_in_wide(inputs, context)
+    let [shape, _] = inputs.output_shapes();
+    let context = define_in_wide(inputs, context);
+    match shape.num_dims() {
+        4 => context,
+        _ => B::float_reshape(context, shape),
+    }
 }
 
 fn context<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {
-    assert_fits::<B>(inputs.operation().name(), &inputs.queries, &inputs.keys, 1);
-    let AttentionInputs {
-        queries,
-        keys,
-        mask,
-        scale,
-        ..
-    } = inputs;
+    let name = inputs.operation().name();
+    let AttentionInputs { mask, scale, .. } = inputs;
+    let [queries, keys, values] = [inputs.queries, inputs.keys, inputs.values].map(with_heads::<B>);
+    assert_fits::<B>(name, &queries, &keys, 1);
     assert!(
         inputs.pairwise.is_none() && inputs.modifiers.score_mod.is_none(),
         "attention: expected a device that runs a user's own functions"
@@ -53,7 +55,7 @@ fn context<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {
     let weights = weights::<B>(scores, &inputs.modifiers, mask.clone());
     B::weighted_sum(WeightedSumInputs {
         weights: dropout::composed::<B>(weights, inputs.dropout),
-        values: inputs.values,
+        values,
         mask,
     })
 }

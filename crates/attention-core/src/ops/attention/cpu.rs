@@ -18,6 +18,7 @@ use crate::ops::host::{
     AttentionElement, CpuBackend, CpuReal, elements, on_host, pairs_shape, readable, rows, tensor,
     unwritten, whole, with_compiled, zeros,
 };
+use crate::ops::key_heads::with_heads;
 
 /// The kernel's inputs.
 fn kernel<'a, B: CpuBackend, E: AttentionElement>(
@@ -206,7 +207,7 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
                 _ => DeferredPairs::Products {
                     factor: 1.0,
                     pairs,
-                    queries: context_gradient.clone(),
+                    queries: with_heads::<B>(context_gradient.clone()),
                 },
             };
             return Gradient::Deferred(Box::new(deposit));
@@ -222,7 +223,7 @@ fn of_scores<B: CpuBackend>(
     inputs: &AttentionInputs<B>,
     pairs: FloatTensor<B>,
 ) -> DeferredPairs<B> {
-    let queries = inputs.queries.clone();
+    let queries = with_heads::<B>(inputs.queries.clone());
     match inputs.weight.as_option() {
         Some(weight) => DeferredPairs::Additive {
             pairs,

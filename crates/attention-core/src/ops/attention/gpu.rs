@@ -2,6 +2,7 @@
 
 use attention_gpu::{self as kernels, AttentionOutputs, Dropout, Score, Wanted, cast};
 use burn::backend::TensorMetadata;
+use burn::backend::ops::FloatTensorOps;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -11,6 +12,7 @@ use burn_fused_layers::harness::optional::OptionalTensor;
 use super::{Attended, AttentionInputs};
 use crate::ops::dropout::draw_seed;
 use crate::ops::gpu::{device_mask, readable};
+use crate::ops::key_heads::with_heads;
 
 /// The kernels' inputs.
 fn kernel(
@@ -21,12 +23,15 @@ fn kernel(
         let tensor = tensor.as_option().cloned();
         tensor.map(|tensor| cast(tensor, DType::F32))
     };
-    let [_, _, num_keys, _] = inputs.keys.shape().dims();
+    let all = [&inputs.queries, &inputs.keys, &inputs.values];
+    let [queries, keys, values] = all.map(|tensor| with_heads::<CubeBackend>(tensor.clone()));
+    let [_, _, num_keys, _] = keys.shape().dims();
     let probability = inputs.dropout;
     kernels::AttentionInputs {
-        queries: inputs.queries.clone(),
-        keys: inputs.keys.clone(),
-        values: inputs.values.clone(),
+        mask: device_mask(&inputs.mask, &queries, num_keys),
+        queries,
+        keys,
+        values,
         score: match in_f32(&inputs.weight) {
             Some(weight) => Score::Additive { weight },
             None => Score::DotProduct {
@@ -39,7 +44,6 @@ fn kernel(
             relative_bias: in_f32(&inputs.modifiers.relative_bias),
             sinks: in_f32(&inputs.modifiers.sinks),
         },
-        mask: device_mask(&inputs.mask, &inputs.queries, num_keys),
         dropout: seed.map(|seed| Dropout { probability, seed }),
     }
 }
@@ -57,7 +61,9 @@ pub(in crate::ops) fn train(
     let inputs = readable(inputs);
     let seed = draw_seed::<CubeBackend>(inputs.dropout, &inputs.queries);
     let outputs = kernel(&inputs, seed.clone()).forward();
+    let [shape, _] = inputs.output_shapes();
     let context = cast(outputs.context, inputs.queries.dtype());
+    let context = CubeBackend::float_reshape(context, shape);
     let saved = Attended {
         inputs,
         context: context.clone(),
@@ -77,9 +83,10 @@ pub(in crate::ops) fn backward(
     // With fusion, these are the inputs from before the forward pass.
     let inputs = readable(saved.inputs);
     let outputs = AttentionOutputs {
-        context: saved.context,
+        context: with_heads::<CubeBackend>(saved.context),
         statistics: saved.statistics,
     };
+    let gradient = with_heads::<CubeBackend>(gradient);
     let [queries, keys, values, weight, bias, relative_bias, sinks] = asked.wanted;
     let wanted = Wanted {
         queries,
@@ -102,7 +109,10 @@ pub(in crate::ops) fn backward(
         (gradients.sinks, modifiers.sinks.as_option()),
     ]
     .map(|(gradient, input)| match gradient.zip(input) {
-        Some((gradient, input)) => Gradient::Whole(cast(gradient, input.dtype())),
+        Some((gradient, input)) => {
+            let gradient = cast(gradient, input.dtype());
+            Gradient::Whole(CubeBackend::float_reshape(gradient, input.shape()))
+        }
         None => Gradient::Absent,
     })
 }

@@ -15,6 +15,7 @@ use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::inputs;
 
 use super::deferred_pairs::SharedGradients;
+use super::key_heads::with_heads_axis;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
 
@@ -25,7 +26,7 @@ inputs! {
     /// Inputs of [`AttentionOps::attention`](super::AttentionOps::attention).
     #[extension_type(fusion: cfg(feature = "fusion"))]
     pub struct AttentionInputs[7] {
-        /// `[batch, heads, queries, size]`
+        /// `[batch, heads, queries, size]`; here and in keys and values, a single head needs no axis
         tracked queries: FloatTensor<B>,
         /// `[batch, key_heads, keys, size]`
         tracked keys: FloatTensor<B>,
@@ -59,15 +60,15 @@ inputs! {
 }
 
 impl<B: Backend> AttentionInputs<B> {
-    /// The shapes of the context and of its statistics: two numbers per row, from which the backward pass recomputes
-    /// the weights.
+    /// The shapes of the context, whose axes are those of the queries, and of its statistics, of four axes: two numbers
+    /// per row, from which the backward pass recomputes the weights.
     pub(super) fn output_shapes(&self) -> [Shape; 2] {
-        let [batch, heads, num_queries, _] = self.queries.shape().dims();
-        let [_, _, _, value_size] = self.values.shape().dims();
-        [
-            [batch, heads, num_queries, value_size].into(),
-            [batch, heads, num_queries, 2].into(),
-        ]
+        let mut context = self.queries.shape();
+        let [batch, heads, num_queries, _] = with_heads_axis(&context);
+        let [_, _, _, value_size] = with_heads_axis(&self.values.shape());
+        let last = context.num_dims() - 1;
+        context[last] = value_size;
+        [context, [batch, heads, num_queries, 2].into()]
     }
 }
 

@@ -179,11 +179,18 @@ where
     })
 }
 
-/// A readable tensor of two axes.
+/// The rows of a readable tensor of two axes, or of a contiguous one, along its last axis.
 pub fn matrix<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> Matrix<'_, E> {
     let whole = B::elements(tensor);
     let elements = strided::<B, E>(&whole, tensor);
-    Matrix::strided(elements.data, tensor.shape().dims(), elements.strides[0])
+    let shape = tensor.shape();
+    let last = shape.num_dims() - 1;
+    let (rows, size) = (shape[..last].iter().product(), shape[last]);
+    let stride = match elements.strides[..] {
+        [stride] => stride,
+        _ => size,
+    };
+    Matrix::strided(elements.data, [rows, size], stride)
 }
 
 /// The elements of a contiguous tensor.

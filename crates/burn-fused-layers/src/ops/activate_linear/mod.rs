@@ -15,9 +15,9 @@ inputs! {
     /// Inputs of [`LayerOps::activate_linear`](super::LayerOps::activate_linear), in f32 or f64.
     #[extension_type(fusion: cfg(feature = "fusion"))]
     pub struct ActivateLinearInputs[4] {
-        /// The elements that the function is applied to, `[rows, in]`.
+        /// The elements that the function is applied to, `[.., in]`.
         tracked input: FloatTensor<B>,
-        /// The factor of each result, `[rows, in]`.
+        /// The factor of each result, `[.., in]`.
         #[extension_type]
         tracked_option factor: OptionalTensor<B>,
         /// `[in, out]`

@@ -14,16 +14,19 @@ use crate::ops::deferred_rows::DeferredRows;
 
 /// The result, and the inputs for the backward pass.
 pub(crate) fn forward<B: CpuBackend>(inputs: LinearInputs<B>) -> (FloatTensor<B>, LinearInputs<B>) {
-    let inputs = readable::<B, _, 3>(inputs);
+    let mut inputs = readable::<B, _, 3>(inputs);
+    let (shape, _) = inputs.output_shape();
+    if shape.num_dims() != 2 {
+        inputs.input = B::contiguous(inputs.input);
+    }
     let LinearInputs {
         input,
         weight,
         bias,
         shared,
     } = &inputs;
-    let ([rows, _], [_, columns]) = (input.shape().dims(), weight.shape().dims());
     let output = with_compiled!(input.dtype(), E => {
-        let mut output = unwritten::<E>(&[rows, columns].into());
+        let mut output = unwritten::<E>(&shape);
         let start = match bias.as_option() {
             Some(bias) => ProductStart::Row(elements::<B, E>(bias)),
             None => ProductStart::Zero,
@@ -31,7 +34,7 @@ pub(crate) fn forward<B: CpuBackend>(inputs: LinearInputs<B>) -> (FloatTensor<B>
         let [left, right] = [input, weight].map(matrix::<B, E>);
         let packing = shared.as_ref().map(|shared| &shared.packings()[0]);
         multiply(left, (right, packing), start, &mut output);
-        tensor::<B, E>(output, [rows, columns], E::DTYPE, input)
+        tensor::<B, E>(output, shape, E::DTYPE, input)
     });
     (output, inputs)
 }
@@ -42,6 +45,7 @@ pub(crate) fn backward<B: CpuBackend>(
     gradient: FloatTensor<B>,
     asked: Asked<3>,
 ) -> [Gradient<B>; 3] {
+    let (_, rows) = inputs.output_shape();
     let LinearInputs {
         input,
         weight,
@@ -50,7 +54,7 @@ pub(crate) fn backward<B: CpuBackend>(
     } = inputs;
     let [of_input, of_weight, of_bias] = asked.wanted;
     let gradient = B::contiguous(gradient);
-    let [_, columns] = gradient.shape().dims();
+    let [from, columns] = weight.shape().dims();
     with_compiled!(gradient.dtype(), E => {
         let of_output = matrix::<B, E>(&gradient);
         let of_input = of_input.then(|| {
@@ -67,7 +71,8 @@ pub(crate) fn backward<B: CpuBackend>(
         });
         let of_weight = of_weight.then(|| {
             if asked.deferral == Deferral::Allowed {
-                let (input, gradient) = (input.clone(), gradient.clone());
+                let [input, gradient] = [(&input, from), (&gradient, columns)]
+                    .map(|(all, size)| B::float_reshape(all.clone(), [rows, size].into()));
                 return Gradient::Deferred(Box::new(DeferredRows::Product { input, gradient }));
             }
             let mut elements = unwritten::<E>(&weight.shape());

@@ -4,6 +4,8 @@ pub(super) mod composed;
 pub(super) mod cpu;
 
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::Shape;
 
 use crate::harness::optional::OptionalTensor;
 use crate::harness::shared_weight::SharedWeight;
@@ -13,7 +15,7 @@ inputs! {
     /// Inputs of [`LayerOps::linear`](super::LayerOps::linear).
     #[extension_type(fusion: cfg(feature = "fusion"))]
     pub struct LinearInputs[3] {
-        /// `[rows, in]`
+        /// `[.., in]`
         tracked input: FloatTensor<B>,
         /// `[in, out]`
         tracked weight: FloatTensor<B>,
@@ -24,4 +26,15 @@ inputs! {
         same shared: Option<SharedWeight>,
     }
     slots: |inputs| [None, SharedWeight::slot_of(&inputs.shared), None];
+}
+
+impl<B: Backend> LinearInputs<B> {
+    /// The shape of the result, `[.., out]`, and the number of its rows.
+    fn output_shape(&self) -> (Shape, usize) {
+        let (mut shape, [_, to]) = (self.input.shape(), self.weight.shape().dims());
+        let last = shape.num_dims() - 1;
+        shape[last] = to;
+        let rows = shape[..last].iter().product();
+        (shape, rows)
+    }
 }
