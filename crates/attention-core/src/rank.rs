@@ -7,7 +7,7 @@ use burn::tensor::kind::Basic;
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::harness::checks::Argument;
 
-use crate::ops::with_heads_axis;
+use crate::ops::sizes_with_heads;
 
 /// Queries, keys or values, `[batch, heads, rows, size]`. A single head may have no axis: operations read both.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Sequences {
         Self {
             tensor,
             axes: shape.num_dims(),
-            dims: with_heads_axis(&shape),
+            dims: sizes_with_heads(&shape),
         }
     }
 
@@ -57,17 +57,28 @@ impl Sequences {
         Argument::of(name, self.device(), self.dtype())
     }
 
+    pub(crate) fn as_dispatch(&self) -> &FloatTensor<Dispatch> {
+        &self.tensor
+    }
+
     pub(crate) fn into_dispatch(self) -> FloatTensor<Dispatch> {
         self.tensor
     }
 
-    /// The tensor with three axes, if there is one head, or with four.
+    /// The tensor with three axes or with four.
+    ///
+    /// # Panics
+    /// If there are several heads for three axes.
     pub(crate) fn into_tensor<const D: usize>(self) -> Tensor<D> {
         let Self { tensor, axes, dims } = self;
         if axes == D {
             return Tensor::from_dispatch(tensor);
         }
         let [batch, heads, rows, size] = dims;
+        assert!(
+            D == 4 || heads == 1,
+            "three axes expected of one head, got {heads}"
+        );
         let dims: [usize; D] = std::array::from_fn(|axis| match (D, axis) {
             (_, 0) => batch,
             (4, 1) => heads,

@@ -209,13 +209,9 @@ where
 
 /// Logs that an operation is composed before it reaches a backend, and why.
 #[doc(hidden)]
-pub fn composed(
-    name: &'static str,
-    why: &'static str,
-    like: impl FnOnce() -> FloatTensor<Dispatch>,
-) {
+pub fn composed(name: &'static str, why: &'static str, like: &FloatTensor<Dispatch>) {
     if log::log_enabled!(log::Level::Debug) {
-        say::<Dispatch>(name, Path::InSteps(why), &like());
+        say::<Dispatch>(name, Path::InSteps(why), like);
     }
 }
 

@@ -62,7 +62,7 @@ impl<S: ScoringFunction> Attention<S> {
             .map(from_four_axes)
     }
 
-    /// Queries with four axes, and the cached keys that they attend to.
+    /// The queries, and the cached keys that they attend to.
     fn cached<const D: usize>(
         &self,
         inputs: [Tensor<D>; 3],

@@ -18,13 +18,13 @@ use burn_fused_layers::harness::checks::assert_together;
 
 use crate::functional::{
     AttentionOptions, KeysAndValues, PreparedKeys, SharedTensor, assert_a_value_for_each_key,
-    fill_padding, pack_additive_keys,
+    clear_padding, pack_additive_keys,
 };
 use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::normalizer::Normalizer;
 use crate::position::Positions;
-use crate::rank::{Sequences, from_four_axes, in_one_batch, to_four_axes};
+use crate::rank::{Sequences, from_four_axes, in_one_batch};
 use crate::score::{AdditiveScore, DotProductScore, ScoreKernel, ScoringFunction};
 
 /// Attention pooling with any scoring function: `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the
@@ -232,8 +232,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Memory {
         let mask = mask.into();
         let (known, num_queries) = mask.without_positions();
-        // With four axes, as readers' deposits of gradients have.
-        let both: [Sequences; 2] = [&keys, &values].map(|rows| to_four_axes(rows.clone()).into());
+        let both = [&keys, &values].map(|rows| Sequences::new(rows.clone()));
         let [_, key_heads, _, _] = both[0].dims();
         let heads = match known.heads_over(key_heads) {
             heads if heads.is_multiple_of(key_heads.max(1)) => heads,
@@ -241,7 +240,7 @@ impl<S: ScoringFunction> Attention<S> {
             _ => key_heads,
         };
         let mut rows = self.rows(both, &known, [heads, num_queries]);
-        let mut shared = rows.to_be_shared();
+        let mut shared = rows.share();
         if keys.is_require_grad() && self.reads_as_given() {
             shared.keys = SharedTensor::new(keys.into_dispatch());
         }
@@ -306,8 +305,7 @@ impl<S: ScoringFunction> Attention<S> {
         assert_a_value_for_each_key(keys.dims(), values.dims());
         let scores = [batch, heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
-        let cleared = |keys| fill_padding(keys, &mask, [heads, num_queries]);
-        let keys = keys.changed_if(!mask.is_none(), cleared);
+        let keys = clear_padding(keys, &mask, [heads, num_queries]);
         self.projected(keys, values, mask)
     }
 

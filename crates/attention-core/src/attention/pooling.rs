@@ -43,7 +43,7 @@ impl<S: ScoringFunction> Attention<S> {
         };
         let Some((score, options)) = self.fused(&queries, rows, sizes, call) else {
             let why = "no kernel has its score, its normalizer or a function of one's own";
-            composed(NAME, why, || queries.clone().into_dispatch());
+            composed(NAME, why, queries.as_dispatch());
             return self.pool(queries, rows, sizes, call).context.into();
         };
         let dropout = self.active_dropout(call, || {
@@ -75,9 +75,7 @@ impl<S: ScoringFunction> Attention<S> {
         let sizes = Sizes::of_call(NAME, &queries, rows);
         match self.project_queries(queries, rows, sizes, call) {
             Some(queries) => {
-                composed(NAME, "weights are asked for", || {
-                    queries.clone().into_dispatch()
-                });
+                composed(NAME, "weights are asked for", queries.as_dispatch());
                 self.pool(queries, rows, sizes, call)
             }
             None => AttentionOutput {

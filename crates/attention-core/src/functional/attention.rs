@@ -187,7 +187,7 @@ pub fn pairwise_attention<const D: usize>(
     context(Call::new(NAME, [queries, keys, values], options), score)
 }
 
-/// A checked call with four axes.
+/// A checked call.
 struct Call {
     operation: &'static str,
     queries: Sequences,
@@ -227,7 +227,7 @@ impl Call {
 fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
     if !score.runs(&call.options, &call.queries) {
         let why = "no kernel has a function of one's own here";
-        composed(call.operation, why, || call.queries.clone().into_dispatch());
+        composed(call.operation, why, call.queries.as_dispatch());
         return from_four_axes(Pooled::of(&call, &score).context);
     }
     let Call {

@@ -69,8 +69,11 @@ impl KeysAndValues {
         }
     }
 
-    /// Keys and values for many calls to read.
-    pub(crate) fn to_be_shared(&self) -> SharedRows {
+    /// Keys and values for many calls to read, from here on with four axes, as the deposits of gradients have.
+    pub(crate) fn share(&mut self) -> SharedRows {
+        for rows in [&mut self.keys, &mut self.values] {
+            *rows = rows.to_tensor().into();
+        }
         SharedRows {
             keys: SharedTensor::new(self.keys.clone().into_dispatch()),
             values: SharedTensor::new(self.values.clone().into_dispatch()),

@@ -52,7 +52,7 @@ pub(crate) use key_heads::{per_head, repeat_key_heads};
 pub(crate) use keys_and_values::{KeysAndValues, PreparedKeys, without_padding};
 pub(crate) use location_score::location_score;
 pub(crate) use modifiers::{along_diagonals, modify, softmax_with_sinks, sum_of_biases};
-pub(crate) use padding::{fill_keyless, fill_masked};
+pub(crate) use padding::{clear_padding, fill_keyless, fill_masked};
 pub(crate) use project::project;
 pub(crate) use score::default_scale;
 pub(crate) use shared::SharedTensor;

@@ -15,21 +15,30 @@ use crate::rank::Sequences;
 ///
 /// # Panics
 /// If the mask does not fit, or `key_heads` does not divide `heads`.
-pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize; 2]) -> Tensor<4> {
+pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, queries: [usize; 2]) -> Tensor<4> {
+    clear_padding(tensor.into(), mask, queries).into_tensor()
+}
+
+/// [`fill_padding`] of keys or values that may lack the heads axis.
+pub(crate) fn clear_padding(
+    rows: Sequences,
+    mask: &Mask,
+    [heads, num_queries]: [usize; 2],
+) -> Sequences {
     if mask.is_none() {
-        return tensor;
+        return rows;
     }
-    let [batch, key_heads, num_keys, size] = tensor.dims();
+    let [batch, key_heads, num_keys, size] = rows.dims();
     assert_divides("fill_padding", key_heads, heads);
-    let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());
+    let mask = mask.resolve([batch, heads, num_queries, num_keys], &rows.device());
     if batch * heads * num_queries * num_keys * size == 0 {
-        return tensor;
+        return rows;
     }
     let inputs = FillPaddingInputs {
-        tensor: tensor.into_dispatch(),
+        tensor: rows.into_tensor::<4>().into_dispatch(),
         mask,
     };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::fill_padding(inputs))
+    Sequences::of_dispatch(<Dispatch as AttentionOps>::fill_padding(inputs))
 }
 
 /// Fills queries that attend to no key in any head with zeros, before a projection whose gradient would multiply by

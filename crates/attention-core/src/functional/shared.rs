@@ -32,7 +32,7 @@ impl SharedTensor {
     }
 
     /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot): `rows` is the source as read,
-    /// `[batch, key_heads, keys, size]`, with four axes, as deposits have.
+    /// `[batch, key_heads, keys, size]`.
     pub(crate) fn read(&self, rows: Sequences) -> Sequences {
         let rows = read_shared(self.source.clone(), rows.into_dispatch(), &self.slot);
         Sequences::of_dispatch(rows)

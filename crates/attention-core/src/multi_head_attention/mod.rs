@@ -15,7 +15,7 @@ use crate::attention::{Attention, AttentionOutput, Call};
 use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::functional::{
     AttentionOptions, KeysAndValues, assert_a_value_for_each_key, assert_equal_batches,
-    fill_keyless, fill_padding, project,
+    clear_padding, fill_keyless, project,
 };
 use crate::mask::Mask;
 use crate::memory::Memory;
@@ -180,7 +180,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let (known, num_queries) = mask.without_positions();
         let (keys, values) = (Sequences::new(keys), Sequences::new(values));
         let mut rows = self.rows(keys, values, &known, num_queries);
-        rows.shared = Some(Box::new(rows.to_be_shared()));
+        rows.shared = Some(Box::new(rows.share()));
         let known = [self.num_heads, num_queries];
         self.attention.prepared(rows, mask, known)
     }
@@ -339,8 +339,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let scores = [batch, self.num_heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
         let [keys, values] = [(1, keys), (2, values)].map(|(n, rows)| {
-            let sizes = [self.num_heads, num_queries];
-            let rows = rows.changed_if(!mask.is_none(), |rows| fill_padding(rows, &mask, sizes));
+            let rows = clear_padding(rows, &mask, [self.num_heads, num_queries]);
             let projected = self.project(n, rows.into_tensor());
             in_heads(projected, self.num_key_value_heads).into()
         });
@@ -381,6 +380,10 @@ pub(crate) fn split(name: &str, layer: &Linear, rows: Tensor<3>, heads: usize) -
 /// `[batch, rows, size]`, split to `[batch, heads, rows, size / heads]`.
 fn in_heads(projected: Tensor<3>, heads: usize) -> Tensor<4> {
     let [batch, num_rows, size] = projected.dims();
+    assert!(
+        size.is_multiple_of(heads),
+        "attention: a projection's output expected to be a multiple of the {heads} heads, got {size}"
+    );
     let heads = [batch, num_rows, heads, size / heads];
     reshape_floats(projected.into_dispatch(), heads).swap_dims(1, 2)
 }

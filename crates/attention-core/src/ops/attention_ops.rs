@@ -85,7 +85,7 @@ operations! {
     cpu runs on |_, dtype, _| cfg!(feature = "f64") || dtype != DType::F64;
 
     kernels {
-        /// Fused attention: scores, softmax, dropout and weighted sum.
+        /// Fused attention: scores, softmax, dropout and weighted sum. The context has the axes of the queries.
         fn attention(AttentionInputs) -> FloatTensor
             saves [attention::Attended<B>; 7], definition attention::composed::forward,
             paths [additive_attention, dot_product_attention, pairwise_attention] by AttentionInputs::operation;

@@ -10,7 +10,7 @@ pub(super) use burn_fused_layers::harness::host::{
 use burn_fused_layers::harness::host::{Elements, Strided, strided};
 use cpu_kernels::Half;
 
-use super::key_heads::with_heads_axis;
+use super::key_heads::sizes_with_heads;
 use super::mask::ResolvedMask;
 
 /// A type that the kernels of attention compute in.
@@ -27,7 +27,7 @@ pub(super) fn rows<B: CpuBackend, E: AttentionElement>(tensor: &FloatTensor<B>) 
             _ => panic!("expected three or four axes"),
         }
     }
-    let shape = with_heads_axis(&tensor.shape());
+    let shape = sizes_with_heads(&tensor.shape());
     match B::elements(tensor) {
         Elements::F16(elements) => Rows::half(Half::F16(elements.data), shape, strides(&elements)),
         Elements::Bf16(elements) => {
@@ -42,8 +42,8 @@ pub(super) fn rows<B: CpuBackend, E: AttentionElement>(tensor: &FloatTensor<B>) 
 
 /// The shape of tensors with an element for each pair of query and key.
 pub(super) fn pairs_shape<B: Backend>(queries: &FloatTensor<B>, keys: &FloatTensor<B>) -> Shape {
-    let [batch, heads, num_queries, _] = with_heads_axis(&queries.shape());
-    let [_, _, num_keys, _] = with_heads_axis(&keys.shape());
+    let [batch, heads, num_queries, _] = sizes_with_heads(&queries.shape());
+    let [_, _, num_keys, _] = sizes_with_heads(&keys.shape());
     [batch, heads, num_queries, num_keys].into()
 }
 

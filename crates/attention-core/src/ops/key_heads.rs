@@ -5,7 +5,7 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
 
 /// `[batch, heads, rows, size]`; of three axes, with one head.
-pub(crate) fn with_heads_axis(shape: &Shape) -> [usize; 4] {
+pub(crate) fn sizes_with_heads(shape: &Shape) -> [usize; 4] {
     match shape[..] {
         [batch, rows, size] => [batch, 1, rows, size],
         _ => shape.dims(),
@@ -18,7 +18,7 @@ pub(super) fn with_heads<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     if shape.num_dims() == 4 {
         return tensor;
     }
-    B::float_reshape(tensor, with_heads_axis(&shape).into())
+    B::float_reshape(tensor, sizes_with_heads(&shape).into())
 }
 
 /// Keys `[batch, key_heads, keys, size]`, each head repeated for every query head that reads it; for the definitions.

@@ -24,7 +24,8 @@
 //! A part imports only from parts before it. Only definitions reach further: they ask [`AttentionBackend`] how large a
 //! buffer may be, and attention uses the score, softmax and weighted sum of [`AttentionOps`], which may have kernels.
 //!
-//! Axes of attention are always `[batch, heads, queries, keys]`.
+//! Axes of attention are always `[batch, heads, queries, keys]`; queries, keys and values of one head need no axis for
+//! it.
 
 mod additive_score;
 mod attention;
@@ -64,7 +65,7 @@ pub(crate) use backends::cube_device;
 pub(crate) use backends::runs_on_host;
 pub(crate) use dropout::composed as dropped;
 pub(crate) use fill_padding::fill_rows_without_key;
-pub(crate) use key_heads::{repeated, with_heads_axis};
+pub(crate) use key_heads::{repeated, sizes_with_heads};
 pub(crate) use masked::{Masked, lowest};
 pub(crate) use score_modifiers::along_diagonals;
 pub(crate) use score_weights::softmax_with_sinks;

@@ -38,10 +38,6 @@ pub struct DotProductScore {
 }
 
 impl ScoringFunction for DotProductScore {
-    fn projects_keys(&self) -> bool {
-        false
-    }
-
     fn compares_as_given(&self) -> bool {
         true
     }

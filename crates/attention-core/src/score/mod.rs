@@ -134,8 +134,8 @@ impl PositionTerm {
 /// struct ProductScore {}
 ///
 /// impl ScoringFunction for ProductScore {
-///     fn projects_keys(&self) -> bool {
-///         false
+///     fn compares_as_given(&self) -> bool {
+///         true
 ///     }
 ///
 ///     fn kernel(&self) -> ScoreKernel {
@@ -177,11 +177,11 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// Whether [`project_keys`](Self::project_keys) computes anything. If not, it is not called, and prepared keys that
     /// are a leaf of the graph support any number of backward passes.
     fn projects_keys(&self) -> bool {
-        true
+        !self.compares_as_given()
     }
 
-    /// Whether queries and keys are compared as they are given. Then neither projection computes anything, nor does
-    /// [`key_bias`](Self::key_bias), and none of the three is called for a fused call.
+    /// Whether queries and keys are compared as they are given: neither projection computes anything, nor does
+    /// [`key_bias`](Self::key_bias), so [`Attention`](crate::Attention) need not call them.
     fn compares_as_given(&self) -> bool {
         false
     }

@@ -29,7 +29,7 @@ pub(super) fn prepare<A: 'static>(
         known
     };
     let mut rows = Memory::of_projected(keys, to_four_axes(values), mask).rows;
-    rows.shared = Some(Box::new(rows.to_be_shared()));
+    rows.shared = Some(Box::new(rows.share()));
     Memory::owned_by::<A>(rows)
 }
 

@@ -53,7 +53,8 @@ fn leaf(array: &Array, device: &Device) -> Tensor<4> {
     array.leaf(device, DType::F32)
 }
 
-/// Context, weights and the gradients of queries, keys and values as the views that they are.
+/// Context, weights and the gradients of queries, keys and values as the views that they are; a context of one head is
+/// that of three axes.
 fn run<S: ScoringFunction>(
     attention: &Attention<S>,
     problem: &Problem,
@@ -72,7 +73,13 @@ fn run<S: ScoringFunction>(
     let mask = problem.mask.mask(device);
     let output =
         attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
-    let context = attention.forward(queries, keys, values, &mask);
+    let context = match queries.dims() {
+        [_, 1, ..] => {
+            let [q, k, v] = [queries, keys, values].map(|view| view.squeeze_dim::<3>(1));
+            attention.forward(q, k, v, &mask).unsqueeze_dim(1)
+        }
+        _ => attention.forward(queries, keys, values, &mask),
+    };
     let received = problem.grad_context.as_ref().unwrap();
     let gradients = (context.clone() * received.f32(device)).sum().backward();
     let mut results = BTreeMap::from([
@@ -142,11 +149,14 @@ fn check<S: ScoringFunction>(
 fn do_not_matter_forward_or_backward() {
     let masks = [MaskSpec::None, MaskSpec::lens(&[3, 6]), MaskSpec::Causal];
     device::each_training(|device| {
-        for mask in &masks {
-            let problem = Problem::additive(SIZES, mask.clone());
+        for (sizes, mask) in masks
+            .iter()
+            .flat_map(|mask| [(SIZES, mask), (SIZES.with_heads(1), mask)])
+        {
+            let problem = Problem::additive(sizes, mask.clone());
             let score = problem.additive_score(device, DType::F32);
             check("additive", &Attention::new(score, 0.0), &problem, device);
-            let problem = Problem::dot_product(SIZES, mask.clone());
+            let problem = Problem::dot_product(sizes, mask.clone());
             let score = DotProductScoreConfig::new().init();
             check("dot-product", &Attention::new(score, 0.0), &problem, device);
         }

@@ -11,13 +11,16 @@ use attention_core::stateful::{
     CoverageAttention, CoverageAttentionConfig, LocationAttention, LocationAttentionConfig,
     StatefulAttention,
 };
-use attention_core::{Attention, Mask, Memory, MultiHeadAttentionConfig, ScoringFunction};
+use attention_core::{
+    AdditiveAttentionConfig, Attention, DotProductAttentionConfig, Mask, Memory,
+    MultiHeadAttentionConfig, ScoringFunction,
+};
 use attention_tests::{
-    Array, Check, MaskSpec, Problem, SIZES, assert_close, assert_zero, check, device, masks,
-    panic_message,
+    Array, Check, MaskSpec, Problem, SIZES, assert_all_close, assert_close, assert_zero, check,
+    device, masks, panic_message,
 };
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
 
@@ -43,6 +46,64 @@ fn memory<S: ScoringFunction>(
 ) -> Memory {
     let [keys, values] = ["keys", "values"].map(|name| input(problem, name, device));
     attention.prepare(keys, values, problem.mask.mask(device))
+}
+
+/// Context and gradients of a step and of several queries, which `attend` to the same keys and values.
+fn of_readers(
+    heads: usize,
+    device: &Device,
+    attend: impl Fn([Tensor<4>; 2], [Tensor<4>; 2]) -> [Tensor<4>; 2],
+) -> Vec<Array> {
+    let leaf =
+        |seed, heads, rows| Array::draw(seed, &[2, heads, rows, 5]).leaf::<4>(device, DType::F32);
+    let queries = [leaf(1, heads, 1), leaf(2, heads, 4)];
+    let rows = [leaf(3, 1, 7), leaf(4, 1, 7)];
+    let contexts = attend(queries.clone(), rows.clone());
+    let losses = contexts.clone().map(|context| context.powi_scalar(2).sum());
+    let [of_step, of_several] = losses;
+    let gradients = (of_step + of_several).backward();
+    let of_leaves = queries
+        .iter()
+        .chain(&rows)
+        .map(|leaf| leaf.grad(&gradients).unwrap());
+    contexts
+        .into_iter()
+        .map(Array::read)
+        .chain(of_leaves.map(Array::read))
+        .collect()
+}
+
+fn check_axes<S: ScoringFunction>(attention: &Attention<S>, device: &Device) {
+    for heads in [1, 3] {
+        let expected = of_readers(heads, device, |queries, [k, v]| {
+            queries.map(|q| attention.forward(q, k.clone(), v.clone(), Mask::none()))
+        });
+        let three = |rows: Tensor<4>| rows.squeeze_dim::<3>(1);
+        let of_three = of_readers(heads, device, |queries, [k, v]| {
+            let memory = attention.prepare(three(k), three(v), Mask::none());
+            queries.map(|q| attention.attend(q, &memory, Mask::none()))
+        });
+        assert_all_close("a memory of three axes", &of_three, &expected, 2e-6);
+        if heads == 1 {
+            let of_four = of_readers(heads, device, |[step, several], [k, v]| {
+                let memory = attention.prepare(k, v, Mask::none());
+                let step = attention.attend(three(step), &memory, Mask::none());
+                let several = attention.attend(several, &memory, Mask::none());
+                [step.unsqueeze_dim(1), several]
+            });
+            assert_all_close("a step of three axes", &of_four, &expected, 2e-6);
+        }
+    }
+}
+
+#[test]
+fn one_head_may_lack_its_axis() {
+    device::each_training(|device| {
+        check_axes(&DotProductAttentionConfig::new().init(), device);
+        check_axes(&AdditiveAttentionConfig::new(5, 5, 6).init(device), device);
+        let gaussian = GaussianScoreConfig::new().init(device);
+        check_axes(&Attention::new(gaussian, 0.0), device);
+    });
 }
 
 /// The examples `chosen` of a problem, with a mask that is the same for each.

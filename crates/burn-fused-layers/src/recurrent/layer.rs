@@ -67,11 +67,8 @@ impl RecurrentState {
             if expects_cell { "with" } else { "without" }
         );
         if let Some(cell) = &self.cell {
-            let others = [Argument::floats_or_wide(
-                "cell c",
-                cell,
-                self.hidden.dtype(),
-            )];
+            let dtype = self.hidden.dtype();
+            let others = [Argument::floats_or_wide("cell c", cell, dtype)];
             let output = Argument::floats("output h", &self.hidden);
             assert_together("recurrent layer", output, others);
         }

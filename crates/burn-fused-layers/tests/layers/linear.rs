@@ -2,7 +2,7 @@
 
 use attention_tests::{Array, assert_all_close, assert_close, device};
 use burn::tensor::{DType, Tensor};
-use burn_fused_layers::linear;
+use burn_fused_layers::{Activation, activate_linear, linear};
 
 /// With contiguous, transposed and sliced operands.
 #[test]
@@ -43,6 +43,34 @@ fn linear_is_the_product_and_its_gradients() {
             };
             assert_all_close(layout, &run(true), &run(false), 1e-6);
         }
+    });
+}
+
+/// Of one axis, and of four as a view.
+#[test]
+fn linear_takes_any_number_of_axes() {
+    device::each_training(|device| {
+        let weight = Array::draw(1, &[6, 5]).leaf::<2>(device, DType::F32);
+        let leaf = Array::draw(2, &[4, 3, 2, 6]).leaf::<4>(device, DType::F32);
+        let view = || leaf.clone().slice([1..4, 0..3, 0..1]).swap_dims(0, 1);
+        let run = |output: Tensor<4>| {
+            let gradients = (output.clone() * output.clone()).sum().backward();
+            let [of_input, of_weight] = [
+                leaf.grad(&gradients),
+                weight.grad(&gradients).map(|g| g.unsqueeze()),
+            ];
+            [Some(output), of_input, of_weight].map(|tensor| Array::read(tensor.unwrap()))
+        };
+        let ours = run(linear(view(), weight.clone(), None));
+        let burns = run(view().matmul(weight.clone().unsqueeze()));
+        assert_all_close("four axes", &ours, &burns, 1e-6);
+        let ours = activate_linear(view(), Activation::Relu, weight.clone(), None);
+        let relu = burn::tensor::activation::relu(view()).matmul(weight.clone().unsqueeze());
+        assert_all_close("activated", &run(ours), &run(relu), 1e-6);
+        let row = Array::draw(3, &[6]).tensor::<1>(device, DType::F32);
+        let of_row = row.clone().unsqueeze::<2>().matmul(weight.clone());
+        let ours = linear(row, weight, None).unsqueeze::<2>();
+        assert_close("one axis", ours, of_row, 1e-6);
     });
 }
 

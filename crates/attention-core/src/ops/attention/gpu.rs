@@ -110,8 +110,11 @@ pub(in crate::ops) fn backward(
     ]
     .map(|(gradient, input)| match gradient.zip(input) {
         Some((gradient, input)) => {
-            let gradient = cast(gradient, input.dtype());
-            Gradient::Whole(CubeBackend::float_reshape(gradient, input.shape()))
+            let (gradient, shape) = (cast(gradient, input.dtype()), input.shape());
+            Gradient::Whole(match shape.num_dims() {
+                3 => CubeBackend::float_reshape(gradient, shape),
+                _ => gradient,
+            })
         }
         None => Gradient::Absent,
     })

@@ -15,7 +15,7 @@ use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::inputs;
 
 use super::deferred_pairs::SharedGradients;
-use super::key_heads::with_heads_axis;
+use super::key_heads::sizes_with_heads;
 use super::mask::ResolvedMask;
 use super::score_modifiers::ScoreModifiers;
 
@@ -64,8 +64,8 @@ impl<B: Backend> AttentionInputs<B> {
     /// per row, from which the backward pass recomputes the weights.
     pub(super) fn output_shapes(&self) -> [Shape; 2] {
         let mut context = self.queries.shape();
-        let [batch, heads, num_queries, _] = with_heads_axis(&context);
-        let [_, _, _, value_size] = with_heads_axis(&self.values.shape());
+        let [batch, heads, num_queries, _] = sizes_with_heads(&context);
+        let [_, _, _, value_size] = sizes_with_heads(&self.values.shape());
         let last = context.num_dims() - 1;
         context[last] = value_size;
         [context, [batch, heads, num_queries, 2].into()]
@@ -76,7 +76,7 @@ impl<B: Backend> AttentionInputs<B> {
 #[derive(Clone, Debug)]
 pub(crate) struct Attended<B: Backend> {
     pub(super) inputs: AttentionInputs<B>,
-    /// `[batch, heads, queries, value_size]`
+    /// `[batch, heads, queries, value_size]`, or without heads as the queries are.
     pub(super) context: FloatTensor<B>,
     /// Numbers per query from which the backward pass recomputes the weights: on the CPU the logarithm of the sum, in
     /// f64, on a GPU the largest score and the reciprocal of the sum.

@@ -179,18 +179,11 @@ where
     })
 }
 
-/// The rows of a readable tensor of two axes, or of a contiguous one, along its last axis.
+/// A readable tensor of two axes.
 pub fn matrix<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> Matrix<'_, E> {
     let whole = B::elements(tensor);
     let elements = strided::<B, E>(&whole, tensor);
-    let shape = tensor.shape();
-    let last = shape.num_dims() - 1;
-    let (rows, size) = (shape[..last].iter().product(), shape[last]);
-    let stride = match elements.strides[..] {
-        [stride] => stride,
-        _ => size,
-    };
-    Matrix::strided(elements.data, [rows, size], stride)
+    Matrix::strided(elements.data, tensor.shape().dims(), elements.strides[0])
 }
 
 /// The elements of a contiguous tensor.

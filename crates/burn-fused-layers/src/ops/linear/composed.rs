@@ -3,22 +3,21 @@
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 
-use super::LinearInputs;
+use super::{LinearInputs, rows, with_last};
 
 /// `input weight + bias`
 pub(crate) fn forward<B: Backend>(inputs: LinearInputs<B>) -> FloatTensor<B> {
-    let (shape, rows) = inputs.output_shape();
     let LinearInputs {
         input,
         weight,
         bias,
         ..
     } = inputs;
-    let bias = bias.into_option();
-    if shape.num_dims() == 2 {
-        return B::linear(input, weight, bias);
+    let [_, to] = weight.shape().dims();
+    let shape = with_last(input.shape(), to);
+    let output = B::linear(rows::<B>(input), weight, bias.into_option());
+    match shape.num_dims() {
+        2 => output,
+        _ => B::float_reshape(output, shape),
     }
-    let [from, _] = weight.shape().dims();
-    let input = B::float_reshape(input, [rows, from].into());
-    B::float_reshape(B::linear(input, weight, bias), shape)
 }

@@ -4,7 +4,7 @@ use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 use cpu_kernels::{Level, Matrix, Packing, ProductStart, column_sums, product, product_packed};
 
-use super::LinearInputs;
+use super::{LinearInputs, rows, with_last};
 use crate::harness::deferred_gradients::Deferral;
 use crate::harness::host::{
     CpuBackend, CpuReal, elements, matrix, readable, tensor, unwritten, whole, with_compiled,
@@ -14,17 +14,19 @@ use crate::ops::deferred_rows::DeferredRows;
 
 /// The result, and the inputs for the backward pass.
 pub(crate) fn forward<B: CpuBackend>(inputs: LinearInputs<B>) -> (FloatTensor<B>, LinearInputs<B>) {
-    let mut inputs = readable::<B, _, 3>(inputs);
-    let (shape, _) = inputs.output_shape();
-    if shape.num_dims() != 2 {
-        inputs.input = B::contiguous(inputs.input);
-    }
+    let shape = inputs.input.shape();
+    let inputs = readable::<B, _, 3>(LinearInputs {
+        input: rows::<B>(inputs.input),
+        ..inputs
+    });
     let LinearInputs {
         input,
         weight,
         bias,
         shared,
     } = &inputs;
+    let [_, columns] = weight.shape().dims();
+    let shape = with_last(shape, columns);
     let output = with_compiled!(input.dtype(), E => {
         let mut output = unwritten::<E>(&shape);
         let start = match bias.as_option() {
@@ -45,7 +47,6 @@ pub(crate) fn backward<B: CpuBackend>(
     gradient: FloatTensor<B>,
     asked: Asked<3>,
 ) -> [Gradient<B>; 3] {
-    let (_, rows) = inputs.output_shape();
     let LinearInputs {
         input,
         weight,
@@ -53,16 +54,17 @@ pub(crate) fn backward<B: CpuBackend>(
         ..
     } = inputs;
     let [of_input, of_weight, of_bias] = asked.wanted;
-    let gradient = B::contiguous(gradient);
     let [from, columns] = weight.shape().dims();
+    let shape = with_last(gradient.shape(), from);
+    let [input, gradient] = [input, B::contiguous(gradient)].map(rows::<B>);
     with_compiled!(gradient.dtype(), E => {
         let of_output = matrix::<B, E>(&gradient);
         let of_input = of_input.then(|| {
-            let mut elements = unwritten::<E>(&input.shape());
+            let mut elements = unwritten::<E>(&shape);
             let weight = matrix::<B, E>(&weight).transposed();
             let packing = shared.as_ref().map(|shared| &shared.packings()[1]);
             multiply(of_output, (weight, packing), ProductStart::Zero, &mut elements);
-            whole::<B, E>(elements, E::DTYPE, &input)
+            Gradient::Whole(tensor::<B, E>(elements, shape, E::DTYPE, &gradient))
         });
         let of_bias = of_bias.then(|| {
             let mut sums = unwritten::<E>(&[columns].into());
@@ -71,8 +73,7 @@ pub(crate) fn backward<B: CpuBackend>(
         });
         let of_weight = of_weight.then(|| {
             if asked.deferral == Deferral::Allowed {
-                let [input, gradient] = [(&input, from), (&gradient, columns)]
-                    .map(|(all, size)| B::float_reshape(all.clone(), [rows, size].into()));
+                let (input, gradient) = (input.clone(), gradient.clone());
                 return Gradient::Deferred(Box::new(DeferredRows::Product { input, gradient }));
             }
             let mut elements = unwritten::<E>(&weight.shape());

@@ -28,13 +28,20 @@ inputs! {
     slots: |inputs| [None, SharedWeight::slot_of(&inputs.shared), None];
 }
 
-impl<B: Backend> LinearInputs<B> {
-    /// The shape of the result, `[.., out]`, and the number of its rows.
-    fn output_shape(&self) -> (Shape, usize) {
-        let (mut shape, [_, to]) = (self.input.shape(), self.weight.shape().dims());
-        let last = shape.num_dims() - 1;
-        shape[last] = to;
-        let rows = shape[..last].iter().product();
-        (shape, rows)
+/// `shape` with another size of the last axis.
+fn with_last(mut shape: Shape, size: usize) -> Shape {
+    let last = shape.num_dims() - 1;
+    shape[last] = size;
+    shape
+}
+
+/// The rows along the last axis, `[rows, size]`.
+fn rows<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+    let shape = tensor.shape();
+    if shape.num_dims() == 2 {
+        return tensor;
     }
+    let (size, others) = shape.split_last().expect("an axis of features");
+    let shape = [others.iter().product(), *size];
+    B::float_reshape(tensor, shape.into())
 }
