@@ -149,7 +149,7 @@ fn apply_linear<const D: usize>(
     (weight, bias): (Tensor<2>, Option<Tensor<1>>),
 ) -> Tensor<D> {
     let (weight, bias) = (dequantized(weight), bias.map(dequantized));
-    assert_layer(operation, &input, &weight, bias.as_ref());
+    assert_layer(operation, ("input", &input), &weight, bias.as_ref());
     let [_, to] = weight.dims();
     let is_whole = matches!(input.dtype(), DType::F32 | DType::F64);
     if input.dims().contains(&0) || to == 0 || !is_whole {

@@ -29,7 +29,7 @@ mod select_rows;
 pub use activate::{activate, activate_gated, activate_gated_linear, activate_linear};
 pub use dropout::{drop_elements, dropout, dropout_beside, drops};
 pub use embedding_table::EmbeddingTable;
-pub use linear::linear;
+pub use linear::{linear, linear_of};
 pub use linear_cross_entropy::{ClassTargets, linear_cross_entropy, linear_cross_entropy_of_parts};
 pub use normalize::{layer_norm, rms_norm};
 pub use packed_linear::PackedLinear;

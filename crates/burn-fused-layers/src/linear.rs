@@ -35,7 +35,20 @@ pub fn linear<const D: usize>(
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
 ) -> Tensor<D> {
-    apply(input, dequantized(weight), bias.map(dequantized), None)
+    linear_of("input", (weight, bias), input)
+}
+
+/// [`linear`] of an input that messages call `name`.
+///
+/// # Panics
+/// As [`linear`].
+pub fn linear_of<const D: usize>(
+    name: &str,
+    (weight, bias): (Tensor<2>, Option<Tensor<1>>),
+    input: Tensor<D>,
+) -> Tensor<D> {
+    let (weight, bias) = (dequantized(weight), bias.map(dequantized));
+    apply((name, input), weight, bias, None)
 }
 
 /// [`linear`] with a weight that is not quantised and that several calls may share.
@@ -43,12 +56,12 @@ pub fn linear<const D: usize>(
 /// # Panics
 /// If shapes, types or devices do not fit together.
 pub(crate) fn apply<const D: usize>(
-    input: Tensor<D>,
+    (name, input): (&str, Tensor<D>),
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
     shared: Option<&SharedWeight>,
 ) -> Tensor<D> {
-    assert_layer("linear", &input, &weight, bias.as_ref());
+    assert_layer("linear", (name, &input), &weight, bias.as_ref());
     let mut dims = input.dims();
     let [from, to] = weight.dims();
     let dtype = input.dtype();
@@ -82,19 +95,19 @@ pub(crate) fn apply<const D: usize>(
 /// If shapes, types or devices of a linear layer and its input do not fit together.
 pub(crate) fn assert_layer<const D: usize>(
     operation: &str,
-    input: &Tensor<D>,
+    (name, input): (&str, &Tensor<D>),
     weight: &Tensor<2>,
     bias: Option<&Tensor<1>>,
 ) {
     let of_bias = bias.map(|bias| Argument::floats("bias", bias));
-    let parameters = [Argument::floats("weight", weight)];
-    let parameters = parameters.into_iter().chain(of_bias);
-    assert_together(operation, Argument::floats("input", input), parameters);
+    let others = [Argument::floats(name, input)].into_iter().chain(of_bias);
+    assert_together(operation, Argument::floats("weight", weight), others);
     let dims = input.dims();
     let [from, to] = weight.dims();
+    let got = dims[D - 1];
     assert!(
-        dims[D - 1] == from,
-        "{operation}: last axis of the input expected {from}, got {dims:?}"
+        got == from,
+        "{operation}: last axis of the {name} expected {from}, got {got} in {dims:?}"
     );
     if let Some(bias) = bias {
         assert!(

@@ -57,9 +57,10 @@ impl PackedLinear {
         let (dtype, own) = (input.dtype(), self.dtype);
         assert!(
             dtype == own,
-            "linear: weight expected of type {dtype:?}, as the input, got {own:?}"
+            "linear: input expected of type {own:?}, as the weight, got {dtype:?}"
         );
-        apply(input.cast(weight.dtype()), weight, bias, Some(&self.shared)).cast(dtype)
+        let input = ("input", input.cast(weight.dtype()));
+        apply(input, weight, bias, Some(&self.shared)).cast(dtype)
     }
 }
 

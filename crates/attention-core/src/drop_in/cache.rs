@@ -3,9 +3,9 @@
 use burn::nn::attention::MhaOutput;
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::linear_of;
 
 use super::{MhaInput, MultiHeadAttention};
-use crate::functional::project;
 use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::multi_head_attention::split;
@@ -120,7 +120,7 @@ impl MultiHeadAttention {
             [batch, num_queries, self.d_model],
         );
         let context = cache.output.forward(contexts, |contexts| {
-            project("contexts", of_linear(&self.output), contexts)
+            linear_of("contexts", of_linear(&self.output), contexts)
         });
         MhaOutput {
             weights: output.weights,

@@ -10,12 +10,13 @@ use burn::tensor::Tensor;
 use burn_fused_layers::PackedLinear;
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::harness::wide::in_wide;
+use burn_fused_layers::linear_of;
 
 use crate::attention::{Attention, AttentionOutput, Call};
 use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::functional::{
     AttentionOptions, KeysAndValues, assert_a_value_for_each_key, assert_equal_batches,
-    clear_padding, fill_keyless, project,
+    clear_padding, fill_keyless,
 };
 use crate::mask::Mask;
 use crate::memory::Memory;
@@ -367,14 +368,14 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         };
         match self.packed.get(n) {
             Some(packed) => packed.forward(rows),
-            None => project(name, of_linear(layer), rows),
+            None => linear_of(name, of_linear(layer), rows),
         }
     }
 }
 
 /// `[batch, rows, size]`, projected and split to `[batch, heads, rows, head_size]`.
 pub(crate) fn split(name: &str, layer: &Linear, rows: Tensor<3>, heads: usize) -> Tensor<4> {
-    in_heads(project(name, of_linear(layer), rows), heads)
+    in_heads(linear_of(name, of_linear(layer), rows), heads)
 }
 
 /// `[batch, rows, size]`, split to `[batch, heads, rows, size / heads]`.

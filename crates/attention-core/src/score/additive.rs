@@ -5,9 +5,9 @@ use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::linear_of;
 
 use super::{ScoreKernel, ScoringFunction, assert_sizes};
-use crate::functional::project;
 use crate::parameter::{column, normalized_column};
 use crate::position::Positions;
 
@@ -76,11 +76,11 @@ pub struct AdditiveScore {
 
 impl ScoringFunction for AdditiveScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
-        project("queries", of_linear(&self.query), queries)
+        linear_of("queries", of_linear(&self.query), queries)
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
-        project("keys", of_linear(&self.key), keys)
+        linear_of("keys", of_linear(&self.key), keys)
     }
 
     fn kernel(&self) -> ScoreKernel {

@@ -6,9 +6,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::linear_of;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::functional::project;
 use crate::position::Positions;
 
 /// Configuration of [`BiaffineScore`].
@@ -74,9 +74,12 @@ pub struct BiaffineScore {
 
 impl ScoringFunction for BiaffineScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
-        let offset = project("queries", of_linear(&self.offset), queries.clone());
+        let offset = linear_of("queries", of_linear(&self.offset), queries.clone());
         Tensor::cat(
-            vec![project("queries", of_linear(&self.query), queries), offset],
+            vec![
+                linear_of("queries", of_linear(&self.query), queries),
+                offset,
+            ],
             3,
         )
     }

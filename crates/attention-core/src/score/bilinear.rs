@@ -6,9 +6,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::{assert_finite, assert_positive};
 use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::linear_of;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::functional::project;
 use crate::position::Positions;
 
 /// Configuration of [`BilinearScore`].
@@ -71,7 +71,7 @@ pub struct BilinearScore {
 
 impl ScoringFunction for BilinearScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
-        project("queries", of_linear(&self.query), queries)
+        linear_of("queries", of_linear(&self.query), queries)
     }
 
     fn projects_keys(&self) -> bool {

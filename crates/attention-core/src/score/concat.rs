@@ -5,9 +5,9 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::parameter::value;
+use burn_fused_layers::linear_of;
 
 use super::{ScoreKernel, ScoringFunction, assert_sizes};
-use crate::functional::project;
 use crate::parameter::column;
 use crate::position::Positions;
 
@@ -77,13 +77,13 @@ pub struct ConcatScore {
 impl ScoringFunction for ConcatScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let bias = self.hidden.bias.as_ref().map(value);
-        project("queries", (self.weights(0, self.query_size), bias), queries)
+        linear_of("queries", (self.weights(0, self.query_size), bias), queries)
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let [both, _] = self.hidden.weight.dims();
         let size = both - self.query_size;
-        project("keys", (self.weights(self.query_size, size), None), keys)
+        linear_of("keys", (self.weights(self.query_size, size), None), keys)
     }
 
     fn kernel(&self) -> ScoreKernel {

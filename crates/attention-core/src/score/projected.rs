@@ -6,9 +6,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_finite;
 use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::linear_of;
 
 use super::{ScoreKernel, ScoringFunction, assert_sizes};
-use crate::functional::project;
 use crate::position::Positions;
 
 /// Configuration of [`ProjectedScore`].
@@ -83,11 +83,11 @@ pub struct ProjectedScore {
 
 impl ScoringFunction for ProjectedScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
-        self.activated(project("queries", of_linear(&self.query), queries))
+        self.activated(linear_of("queries", of_linear(&self.query), queries))
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
-        self.activated(project("keys", of_linear(&self.key), keys))
+        self.activated(linear_of("keys", of_linear(&self.key), keys))
     }
 
     fn kernel(&self) -> ScoreKernel {

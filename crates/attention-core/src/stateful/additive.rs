@@ -4,9 +4,10 @@
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::{of_linear, value};
+use burn_fused_layers::linear_of;
 
 use super::step;
-use crate::functional::{self, project};
+use crate::functional;
 use crate::mask::Mask;
 use crate::memory::Memory;
 use crate::parameter::column;
@@ -35,7 +36,7 @@ pub(super) fn prepare<A: 'static>(
     mask: Mask,
 ) -> Memory {
     step::prepare::<A>(keys, values, mask, |keys| {
-        project("keys", of_linear(key), keys)
+        linear_of("keys", of_linear(key), keys)
     })
 }
 
@@ -91,5 +92,5 @@ pub(super) fn project_query<A: 'static>(
         size == num_hiddens,
         "{module}: memory expected of its own `prepare`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got {dims:?}"
     );
-    query.map(|query| project("query", of_linear(linear), query))
+    query.map(|query| linear_of("query", of_linear(linear), query))
 }

@@ -41,14 +41,14 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
         calls.push((name, whose, panic_message(call)));
     };
 
-    refused("weight", "input", &|| {
-        linear(flat(2, 3), matrix(3, 5), None);
+    refused("input", "weight", &|| {
+        linear(matrix(2, 3), flat(3, 5), None);
     });
-    refused("bias", "input", &|| {
+    refused("bias", "weight", &|| {
         linear(flat(2, 3), flat(3, 5), Some(vector(5)));
     });
-    refused("weight", "input", &|| {
-        PackedLinear::new(matrix(3, 5), None).forward(flat(2, 3));
+    refused("input", "weight", &|| {
+        PackedLinear::new(flat(3, 5), None).forward(matrix(2, 3));
     });
     let loss = |input, weight, bias, factors| {
         let targets = Tensor::from_ints([0, 1], device);
@@ -93,7 +93,7 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
         additive.forward(three(5, 3), row(7, 3), row(7, 3), &none);
     });
     let heads = MultiHeadAttentionConfig::new(4, 2).init(device);
-    refused("values", "parameters", &|| {
+    refused("values", "weight", &|| {
         heads.forward(row(5, 4), row(7, 4), three(7, 4), &none);
     });
     fn rows_of<S: ScoringFunction>(score: S, of: &dyn Fn() -> Tensor<4>) {
@@ -124,7 +124,7 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
 
     for kind in [CellKind::Gru, CellKind::Lstm] {
         let layer = RecurrentConfig::new(kind, 3, 5).init(device);
-        refused("weight", "input", &|| {
+        refused("input", "weight", &|| {
             layer.forward(three(4, 3), None, &Steps::all());
         });
         let cell = (kind == CellKind::Lstm).then(|| flat(2, 5));

@@ -187,16 +187,16 @@ fn messages_name_the_argument() {
         let heads = MultiHeadAttentionConfig::new(12, 3).init(device);
         let none = Mask::none();
         let rows = |batch, len, size| zeros([batch, len, size], device);
-        refuses("keys: last axis expected 13, got 12", || {
+        refuses("last axis of the keys expected 13, got 12", || {
             attention.forward(rows(2, 5, 11), rows(2, 7, 12), rows(2, 7, 19), &none)
         });
-        refuses("values: last axis expected 12, got 10", || {
+        refuses("last axis of the values expected 12, got 10", || {
             heads.forward(rows(2, 5, 12), rows(2, 7, 12), rows(2, 7, 10), &none)
         });
         refuses(["one batch", "queries of 2 examples and keys of 3"], || {
             heads.forward(rows(2, 5, 12), rows(3, 7, 12), rows(3, 7, 12), &none)
         });
-        let message = "keys expected of type F32, as the parameters, got F64";
+        let message = "keys expected of type F32, as the weight, got F64";
         refuses(message, || {
             let [queries, keys, values] =
                 [(5, 11), (7, 13), (7, 19)].map(|(len, size)| rows(2, len, size).cast(DType::F64));

@@ -138,7 +138,7 @@ impl RecurrentLayer {
     pub fn gates(&self, input: Tensor<3>) -> Tensor<3> {
         let (weight, bias) = of_linear(&self.input);
         let (weight, bias) = (dequantized(weight), bias.map(dequantized));
-        assert_layer("recurrent layer", &input, &weight, bias.as_ref());
+        assert_layer("recurrent layer", ("input", &input), &weight, bias.as_ref());
         linear(input, weight, bias)
     }
 

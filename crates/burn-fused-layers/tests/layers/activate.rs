@@ -239,7 +239,7 @@ fn an_activation_and_a_linear_layer_without_elements_and_with_shapes_that_do_not
         let output = activate_linear(none, Activation::Relu, weight(), None);
         assert_eq!(output.dims(), [2, 0, 2]);
         let input = || Tensor::<2>::ones([4, 5], device);
-        let expected = "activate_linear: last axis of the input expected 3, got [4, 5]";
+        let expected = "activate_linear: last axis of the input expected 3, got 5 in [4, 5]";
         refuses(expected, || {
             activate_linear(input(), Activation::Relu, weight(), None)
         });

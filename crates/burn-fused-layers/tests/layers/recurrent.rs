@@ -350,7 +350,7 @@ fn what_does_not_fit_is_refused() {
             peepholes.forward(input(), None, &Steps::all())
         });
         refuses(
-            "recurrent layer: last axis of the input expected 3, got [2, 5, 4]",
+            "recurrent layer: last axis of the input expected 3, got 4 in [2, 5, 4]",
             || gru.layers[0].gates(Tensor::zeros([2, 5, 4], device)),
         );
     });
