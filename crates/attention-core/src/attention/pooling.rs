@@ -151,8 +151,7 @@ impl<S: ScoringFunction> Attention<S> {
         }
         let kernel = self.score.kernel();
         let options = self.options_of_kernel(queries, rows, sizes, &kernel, call)?;
-        let [_, _, _, size] = queries.dims();
-        let score = fused_score(kernel, size, call)?;
+        let score = fused_score(kernel, queries.dims()[3], call)?;
         score.runs(&options, queries).then_some((score, options))
     }
 

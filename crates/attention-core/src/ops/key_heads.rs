@@ -21,6 +21,14 @@ pub(super) fn with_heads<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     B::float_reshape(tensor, sizes_with_heads(&shape).into())
 }
 
+/// The inverse of [`with_heads`]: a result or gradient with the axes of `shape`.
+pub(super) fn with_axes_of<B: Backend>(tensor: FloatTensor<B>, shape: Shape) -> FloatTensor<B> {
+    if tensor.shape().num_dims() == shape.num_dims() {
+        return tensor;
+    }
+    B::float_reshape(tensor, shape)
+}
+
 /// Keys `[batch, key_heads, keys, size]`, each head repeated for every query head that reads it; for the definitions.
 pub(crate) fn repeated<B: Backend>(tensor: FloatTensor<B>, heads: usize) -> FloatTensor<B> {
     let [batch, key_heads, keys, size] = tensor.shape().dims();

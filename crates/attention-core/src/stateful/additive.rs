@@ -90,7 +90,8 @@ pub(super) fn project_query<A: 'static>(
     let query = step::query::<A>(module, query, memory, state);
     assert!(
         size == num_hiddens,
-        "{module}: memory expected of its own `prepare`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got {dims:?}"
+        "{module}: memory expected of its own `prepare`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got \
+         {dims:?}"
     );
     query.map(|query| linear_of("query", of_linear(linear), query))
 }

@@ -53,8 +53,8 @@ fn leaf(array: &Array, device: &Device) -> Tensor<4> {
     array.leaf(device, DType::F32)
 }
 
-/// Context, weights and the gradients of queries, keys and values as the views that they are; a context of one head is
-/// that of three axes.
+/// Context, weights and the gradients of queries, keys and values as the views that they are; with one head, the
+/// context comes from inputs of three axes.
 fn run<S: ScoringFunction>(
     attention: &Attention<S>,
     problem: &Problem,

@@ -46,7 +46,7 @@ fn linear_is_the_product_and_its_gradients() {
     });
 }
 
-/// Of one axis, and of four as a view.
+/// Inputs of one axis, and of four as a view.
 #[test]
 fn linear_takes_any_number_of_axes() {
     device::each_training(|device| {

@@ -9,7 +9,7 @@ use crate::ops::additive_score::AdditiveScoreInputs;
 use crate::ops::attention_ops::AttentionOps;
 use crate::ops::dot_product_score::DotProductScoreInputs;
 use crate::ops::dropout;
-use crate::ops::key_heads::with_heads;
+use crate::ops::key_heads::{with_axes_of, with_heads};
 use crate::ops::largest_tensor::assert_fits;
 use crate::ops::score_weights::weights;
 use crate::ops::weighted_sum::WeightedSumInputs;
@@ -22,11 +22,7 @@ pub(in crate::ops) fn forward<B: AttentionOps>(inputs: AttentionInputs<B>) -> Fl
         ..inputs
     };
     let [shape, _] = inputs.output_shapes();
-    let context = define_in_wide(inputs, context);
-    match shape.num_dims() {
-        4 => context,
-        _ => B::float_reshape(context, shape),
-    }
+    with_axes_of::<B>(define_in_wide(inputs, context), shape)
 }
 
 fn context<B: AttentionOps>(inputs: AttentionInputs<B>) -> FloatTensor<B> {

@@ -2,7 +2,6 @@
 
 use attention_gpu::{self as kernels, AttentionOutputs, Dropout, Score, Wanted, cast};
 use burn::backend::TensorMetadata;
-use burn::backend::ops::FloatTensorOps;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -12,7 +11,7 @@ use burn_fused_layers::harness::optional::OptionalTensor;
 use super::{Attended, AttentionInputs};
 use crate::ops::dropout::draw_seed;
 use crate::ops::gpu::{device_mask, readable};
-use crate::ops::key_heads::with_heads;
+use crate::ops::key_heads::{with_axes_of, with_heads};
 
 /// The kernels' inputs.
 fn kernel(
@@ -63,7 +62,7 @@ pub(in crate::ops) fn train(
     let outputs = kernel(&inputs, seed.clone()).forward();
     let [shape, _] = inputs.output_shapes();
     let context = cast(outputs.context, inputs.queries.dtype());
-    let context = CubeBackend::float_reshape(context, shape);
+    let context = with_axes_of::<CubeBackend>(context, shape);
     let saved = Attended {
         inputs,
         context: context.clone(),
@@ -110,11 +109,8 @@ pub(in crate::ops) fn backward(
     ]
     .map(|(gradient, input)| match gradient.zip(input) {
         Some((gradient, input)) => {
-            let (gradient, shape) = (cast(gradient, input.dtype()), input.shape());
-            Gradient::Whole(match shape.num_dims() {
-                3 => CubeBackend::float_reshape(gradient, shape),
-                _ => gradient,
-            })
+            let gradient = cast(gradient, input.dtype());
+            Gradient::Whole(with_axes_of::<CubeBackend>(gradient, input.shape()))
         }
         None => Gradient::Absent,
     })

@@ -60,8 +60,8 @@ inputs! {
 }
 
 impl<B: Backend> AttentionInputs<B> {
-    /// The shapes of the context, whose axes are those of the queries, and of its statistics, of four axes: two numbers
-    /// per row, from which the backward pass recomputes the weights.
+    /// The shapes of the context, with the axes that queries have, and of its statistics, always with four axes: two
+    /// numbers per row, from which the backward pass recomputes the weights.
     pub(super) fn output_shapes(&self) -> [Shape; 2] {
         let mut context = self.queries.shape();
         let [batch, heads, num_queries, _] = sizes_with_heads(&context);
