@@ -102,14 +102,12 @@ fn apply<const D: usize>(
         return input.cast(dtype);
     }
     let wide = wide(dtype);
-    let rows = dims[..D - 1].iter().product::<usize>();
     let inputs = NormalizeInputs {
-        input: input.cast(wide).reshape([rows, size]).into_dispatch(),
+        input: input.cast(wide).into_dispatch(),
         gain: gain.cast(wide).into_dispatch(),
         bias: OptionalTensor::of(bias.map(|bias| bias.cast(wide))),
         epsilon,
         is_centered,
     };
-    let output = Tensor::<2>::from_dispatch(<Dispatch as LayerOps>::normalize(inputs));
-    output.reshape(dims).cast(dtype)
+    Tensor::<D>::from_dispatch(<Dispatch as LayerOps>::normalize(inputs)).cast(dtype)
 }

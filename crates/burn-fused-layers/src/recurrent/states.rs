@@ -13,8 +13,7 @@ use super::variants::Variant;
 use crate::harness::checks::{Argument, assert_together};
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::harness::shared_weight::SharedWeight;
-use crate::ops::OPERATIONS;
-use crate::ops::{CellKind, LayerOps, RecurrentInputs, Steps, StepsRead};
+use crate::ops::{CellKind, LayerOps, OPERATIONS, RecurrentInputs, Steps, StepsRead};
 use crate::paths;
 
 /// The states after each step; after the last step of an example they do not change. Half precision is computed in
@@ -51,17 +50,13 @@ pub(super) fn of_cell(
     steps: Steps,
 ) -> States {
     let [batch, count, _] = gates.dims();
-    let (hidden_weight, hidden_bias) = hidden;
-    let [size, _] = hidden_weight.dims();
+    let (weight, bias) = hidden;
+    let [size, _] = weight.dims();
     let (states, width) = (cell.states(), cell.gates() * size);
     let mut dims = vec![
         ("gates", vec![batch, count, width], gates.dims().to_vec()),
-        (
-            "hidden weight",
-            vec![size, width],
-            hidden_weight.dims().to_vec(),
-        ),
-        ("hidden bias", vec![width], hidden_bias.dims().to_vec()),
+        ("hidden weight", vec![size, width], weight.dims().to_vec()),
+        ("hidden bias", vec![width], bias.dims().to_vec()),
         (
             "initial state",
             vec![states, batch, size],
@@ -81,8 +76,8 @@ pub(super) fn of_cell(
     }
     let dtype = gates.dtype();
     let mut others = vec![
-        Argument::floats("hidden weight", &hidden_weight),
-        Argument::floats("hidden bias", &hidden_bias),
+        Argument::floats("hidden weight", &weight),
+        Argument::floats("hidden bias", &bias),
         Argument::floats_or_wide("initial state", &initial, gates.dtype()),
     ];
     others.extend(peepholes.map(|weights| Argument::floats("peepholes", weights)));
@@ -100,52 +95,38 @@ pub(super) fn of_cell(
         count.saturating_sub(1)
     };
     let slot = GradientSlot::default();
-    if batch * count * size == 0 {
-        let options = (&gates.device(), dtype);
-        return States {
-            all: Tensor::zeros([states, batch, count, size], options),
-            last_step,
-            slot,
-        };
-    }
-    if matches!(dtype, DType::F16 | DType::BF16) {
+    let all = if batch * count * size == 0 {
+        Tensor::zeros([states, batch, count, size], (&gates.device(), dtype))
+    } else if matches!(dtype, DType::F16 | DType::BF16) {
         let variant = variant.map(|variant| variant.cast(DType::F32));
         let wide = of_cell(
             (cell, variant),
             gates.cast(DType::F32),
-            (hidden_weight.cast(DType::F32), hidden_bias.cast(DType::F32)),
+            (weight.cast(DType::F32), bias.cast(DType::F32)),
             shared,
             initial.cast(DType::F32),
             steps,
         );
-        return States {
-            all: wide.all.cast(dtype),
-            last_step,
-            slot,
-        };
-    }
-    if let Some(variant) = variant {
+        wide.all.cast(dtype)
+    } else if let Some(variant) = variant {
         let like = gates.clone().into_dispatch();
         let operation = OPERATIONS.named("recurrent");
         paths::chosen::<Dispatch, Dispatch, ()>(operation, None, &like, |_, _, _| false);
-        return States {
-            all: variant.states(gates, (hidden_weight, hidden_bias), initial, &steps),
-            last_step,
-            slot,
-        };
-    }
-    let inputs = RecurrentInputs {
-        gates: gates.into_dispatch(),
-        hidden_weight: hidden_weight.into_dispatch(),
-        hidden_bias: hidden_bias.into_dispatch(),
-        initial: initial.into_dispatch(),
-        cell,
-        steps: Arc::new(steps),
-        shared,
-        reads: slot.clone(),
+        variant.states(gates, (weight, bias), initial, &steps)
+    } else {
+        Tensor::from_dispatch(<Dispatch as LayerOps>::recurrent(RecurrentInputs {
+            gates: gates.into_dispatch(),
+            hidden_weight: weight.into_dispatch(),
+            hidden_bias: bias.into_dispatch(),
+            initial: initial.into_dispatch(),
+            cell,
+            steps: Arc::new(steps),
+            shared,
+            reads: slot.clone(),
+        }))
     };
     States {
-        all: Tensor::from_dispatch(<Dispatch as LayerOps>::recurrent(inputs)),
+        all,
         last_step,
         slot,
     }

@@ -36,7 +36,7 @@ fn with_last(mut shape: Shape, size: usize) -> Shape {
 }
 
 /// The rows along the last axis, `[rows, size]`.
-fn rows<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+pub(super) fn rows<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     let shape = tensor.shape();
     if shape.num_dims() == 2 {
         return tensor;

@@ -8,6 +8,7 @@ use burn::tensor::Slice;
 
 use super::{NormalizeInputs, Normalized};
 use crate::harness::kernel::{Asked, Gradient, Kernel};
+use crate::ops::linear::rows;
 
 /// The definition in training, as a single node.
 pub(crate) const fn kernel<B: Backend>()
@@ -22,12 +23,13 @@ pub(crate) const fn kernel<B: Backend>()
 /// `h gain + bias` with `h = (x - mean) / sqrt(variance + epsilon)`, where the mean is 0 for the root mean square; and
 /// the state for [`backward`].
 pub(crate) fn forward<B: Backend>(inputs: NormalizeInputs<B>) -> (FloatTensor<B>, Normalized<B>) {
-    let input = inputs.input.clone();
-    let [rows, size] = input.shape().dims();
+    let shape = inputs.input.shape();
+    let input = rows::<B>(inputs.input.clone());
+    let [num_rows, size] = input.shape().dims();
     let mean = if inputs.is_centered {
         B::float_mean_dim(input.clone(), 1)
     } else {
-        B::float_zeros([rows, 1].into(), &input.device(), input.dtype().into())
+        B::float_zeros([num_rows, 1].into(), &input.device(), input.dtype().into())
     };
     let centered = B::float_sub(input, mean.clone());
     let variance = B::float_mean_dim(B::float_mul(centered.clone(), centered.clone()), 1);
@@ -41,7 +43,10 @@ pub(crate) fn forward<B: Backend>(inputs: NormalizeInputs<B>) -> (FloatTensor<B>
         None => output,
     };
     let statistics = B::float_cat(vec![mean, scale], 1);
-    (output, Normalized { inputs, statistics })
+    (
+        B::float_reshape(output, shape),
+        Normalized { inputs, statistics },
+    )
 }
 
 /// The gradients of input, gain and bias. With the result's gradient `g` and `d = g gain`, a row's gradient is
@@ -53,13 +58,15 @@ fn backward<B: Backend>(
 ) -> [Gradient<B>; 3] {
     let Normalized { inputs, statistics } = saved;
     let [of_input, of_gain, of_bias] = asked.wanted;
-    let [rows, size] = inputs.input.shape().dims();
+    let shape = inputs.input.shape();
+    let [input, gradient] = [inputs.input, gradient].map(rows::<B>);
+    let [num_rows, size] = input.shape().dims();
     let statistic = |n: usize| {
-        let slices = [0..rows, n..n + 1].map(Slice::from);
+        let slices = [0..num_rows, n..n + 1].map(Slice::from);
         B::float_slice(statistics.clone(), &slices)
     };
     let (mean, scale) = (statistic(0), statistic(1));
-    let normal = B::float_mul(B::float_sub(inputs.input, mean), scale.clone());
+    let normal = B::float_mul(B::float_sub(input, mean), scale.clone());
     let sum_of_rows = |tensor| {
         let sum = B::float_sum_dim(tensor, 0);
         Gradient::Whole(B::float_reshape(sum, [size].into()))
@@ -76,7 +83,8 @@ fn backward<B: Backend>(
         } else {
             d
         };
-        Gradient::Whole(B::float_mul(B::float_sub(rest, along), scale))
+        let gradient = B::float_mul(B::float_sub(rest, along), scale);
+        Gradient::Whole(B::float_reshape(gradient, shape))
     });
     [of_input, of_gain, of_bias].map(|gradient| gradient.unwrap_or(Gradient::Absent))
 }

@@ -33,7 +33,7 @@ pub(crate) fn forward<B: CpuBackend>(
     };
     let like = &inputs.input;
     let shape = like.shape();
-    let [rows, _] = shape.dims();
+    let rows = shape.num_elements() / inputs.gain.shape()[0];
     let (output, statistics) = with_compiled!(like.dtype(), E => {
         let mut output = unwritten::<E>(&shape);
         let mut statistics = unwritten::<E>(&[rows, 2].into());
@@ -67,10 +67,9 @@ pub(crate) fn backward<B: CpuBackend>(
             elements::<B, E>(&gradient),
             NormalizationGradients { rows, gain, bias },
         );
-        let mut gradients = buffers.into_iter().zip(tensors).map(|(buffer, of)| match buffer {
-            Some(buffer) => whole::<B, E>(buffer, E::DTYPE, of),
+        std::array::from_fn(|n| match buffers[n].take() {
+            Some(buffer) => whole::<B, E>(buffer, E::DTYPE, tensors[n]),
             None => Gradient::Absent,
-        });
-        std::array::from_fn(|_| gradients.next().unwrap_or(Gradient::Absent))
+        })
     })
 }

@@ -13,7 +13,7 @@ inputs! {
     /// Inputs of [`LayerOps::normalize`](super::LayerOps::normalize), in f32 or f64.
     #[extension_type(fusion: cfg(feature = "fusion"))]
     pub struct NormalizeInputs[3] {
-        /// `[rows, size]`
+        /// `[.., size]`
         tracked input: FloatTensor<B>,
         /// The factor of each feature, `[size]`.
         tracked gain: FloatTensor<B>,
