@@ -365,19 +365,24 @@ def beams_of(family, model, tokens):
 
     def found(end, pad, **settings):
         of = {"num_beams": 4, "max_new_tokens": 9, "length_penalty": 1.0, "early_stopping": False,
-              "forces_end": True, "renormalizes": True} | settings
+              "forces_end": True, "renormalizes": True, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0,
+              "min_new_tokens": 0} | settings
+        repetition = {name: of[name] for name in ("repetition_penalty", "no_repeat_ngram_size", "min_new_tokens")}
         config = transformers.GenerationConfig(
             num_beams=of["num_beams"], max_length=1 + of["max_new_tokens"], length_penalty=of["length_penalty"],
             early_stopping=of["early_stopping"], renormalize_logits=of["renormalizes"], bad_words_ids=[[pad]],
             forced_eos_token_id=end if of["forces_end"] else None, eos_token_id=end, pad_token_id=pad,
-            decoder_start_token_id=0)
+            decoder_start_token_id=0, **repetition)
         texts = model.generate(input_ids=tokens, attention_mask=attended(LENS, TOKENS), generation_config=config)
         texts = [[token for token in text[1:] if token != pad] for text in texts.tolist()]
         return of | {"end": end, "pad": pad, "texts": texts}
 
     model.generation_config.forced_eos_token_id = None  # Or it counts where the settings have none.
     changes = [{}, {"length_penalty": 0.0}, {"length_penalty": 2.0}, {"length_penalty": -1.0}, {"early_stopping": True},
-               {"forces_end": False}, {"renormalizes": False}, {"num_beams": 2}, {"max_new_tokens": 3}]
+               {"forces_end": False}, {"renormalizes": False}, {"num_beams": 2}, {"max_new_tokens": 3},
+               # What changes probabilities before they are normalized, and before the end is forced.
+               {"repetition_penalty": 1.5}, {"no_repeat_ngram_size": 1}, {"no_repeat_ngram_size": 2},
+               {"min_new_tokens": 6}, {"repetition_penalty": 0.7, "renormalizes": False}]
     searches = SEARCHES.get(family, [])
     beams = [found(end, pad, **change) for end, pad in searches for change in changes]
     lengths = {len(text) for of in beams for text in of["texts"]}

@@ -152,6 +152,10 @@ pub struct HuggingFaceBeams {
     pub forces_end: bool,
     /// Whether probabilities are over the tokens without padding.
     pub renormalizes: bool,
+    pub repetition_penalty: f64,
+    pub no_repeat_ngram_size: usize,
+    /// The smallest number of tokens before the end.
+    pub min_new_tokens: usize,
     /// The tokens of each text, the end included.
     pub texts: Vec<Vec<u32>>,
 }

@@ -75,16 +75,16 @@ pub fn mask_of_tokens(rows: NewRows, shape: [usize; 2], device: &Device) -> Mask
     }
 }
 
-/// The tokens, with 0 for padding, which may hold invalid tokens.
+/// The tokens, with `filler` for padding, which may hold invalid tokens.
 ///
 /// # Panics
 /// If `rows` do not fit the tokens.
-pub fn fill_padding_tokens(tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<2, Int> {
+pub fn fill_padding_tokens(tokens: Tensor<2, Int>, rows: NewRows, filler: u32) -> Tensor<2, Int> {
     match rows {
         NewRows::All => tokens,
         _ => {
             let padding = is_padding(rows, tokens.dims(), &tokens.device());
-            tokens.mask_fill(padding, 0)
+            tokens.mask_fill(padding, filler)
         }
     }
 }

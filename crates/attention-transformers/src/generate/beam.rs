@@ -66,7 +66,8 @@ pub struct BeamConfig {
     /// The tokens that no text may have, such as padding.
     #[config(default = "Vec::new()")]
     pub excluded_tokens: Vec<u32>,
-    /// Whether probabilities are over the remaining tokens only; otherwise excluded tokens keep their probability.
+    /// Whether probabilities, after all changes by the other settings, are over the remaining tokens only; otherwise
+    /// excluded tokens keep their probability.
     #[config(default = false)]
     pub renormalize: bool,
     /// The token, with probability 1, that ends a text of `max_tokens`.
@@ -120,9 +121,8 @@ impl BeamConfig {
         let rooms: Vec<usize> = prompts.iter().enumerate().map(room).collect();
         let mut found = vec![Vec::new(); prompts.len()];
         for max_tokens in rooms.iter().copied().collect::<BTreeSet<_>>() {
-            let texts: Vec<usize> = (0..prompts.len())
-                .filter(|b| rooms[*b] == max_tokens)
-                .collect();
+            let texts = (0..prompts.len()).filter(|b| rooms[*b] == max_tokens);
+            let texts: Vec<usize> = texts.collect();
             let mut state = state.clone();
             if texts.len() < prompts.len() && !seen.is_empty() {
                 let indices: Vec<i64> = texts.iter().map(|b| *b as i64).collect();
@@ -145,38 +145,37 @@ impl BeamConfig {
         prompts: Vec<Vec<u32>>,
         max_tokens: usize,
     ) -> Vec<Vec<BeamOutput>> {
-        let config = BeamSearchConfig::new(max_tokens)
+        let config = &BeamSearchConfig::new(max_tokens)
             .with_beam(self.beams)
             .with_n_best(self.beams)
             .with_min_len(self.min_tokens.saturating_sub(1))
             .with_length_penalty(self.length_penalty)
             .with_repetition_penalty(self.repetition_penalty)
             .with_no_repeat_ngram_size(self.no_repeat_ngram_size);
-        let search = Search {
-            config: &config,
-            rules: Rules::Transformers {
-                early_stopping: self.early_stopping,
-            },
-        };
+        let early_stopping = self.early_stopping;
+        let rules = Rules::Transformers { early_stopping };
         let mut decoding = TextDecoding::new(model, state, prompts)
             .with_ends(self.stop_tokens.clone())
             .with_normalize(|row, len| self.normalize(row, len == max_tokens));
+        let finish = |row: &mut [f64], len: usize| self.finish(row, len, max_tokens);
+        let search = Search {
+            config,
+            rules,
+            finish: Some(&finish),
+        };
         let found = search.run(&mut decoding, &|| false);
         found.unwrap_or_else(|error| panic!("BeamConfig: {error}"))
     }
 
     /// Turns the logits of a token, which may be the last one of its text, into log-probabilities.
     fn normalize(&self, row: &mut [f64], is_last: bool) {
-        const NEVER: f64 = f64::NEG_INFINITY;
         if let Some(last) = self.last_token.filter(|_| is_last) {
             let tokens = 0..row.len();
             assert!(
                 tokens.contains(&(last as usize)),
                 "BeamConfig: last_token expected in {tokens:?}, got {last}"
             );
-            row.fill(NEVER);
-            row[last as usize] = 0.0;
-            return;
+            return force(row, last);
         }
         let is_excluded = |token: usize| self.excluded_tokens.contains(&(token as u32));
         let is_possible = |(token, logit): (usize, &f64)| logit.is_finite() && !is_excluded(token);
@@ -184,21 +183,41 @@ impl BeamConfig {
             row.iter().enumerate().any(is_possible),
             "BeamConfig: a finite logit of a token that is not excluded expected, got none"
         );
-        let exclude = |row: &mut [f64]| {
-            let excluded = self.excluded_tokens.iter();
-            excluded.for_each(|&token| {
-                row.get_mut(token as usize)
-                    .into_iter()
-                    .for_each(|it| *it = NEVER)
-            });
-        };
-        row.iter_mut()
-            .filter(|logit| logit.is_nan())
-            .for_each(|it| *it = NEVER);
-        if self.renormalize {
-            exclude(row);
-        }
+        let invalid = row.iter_mut().filter(|logit| logit.is_nan());
+        invalid.for_each(|it| *it = NEVER);
         log_softmax(row);
-        exclude(row);
+        exclude(row, &self.excluded_tokens);
+    }
+
+    /// Forces the last token of a text, or normalizes once more: `transformers` does both after all other changes.
+    fn finish(&self, row: &mut [f64], len: usize, max_tokens: usize) {
+        match self.last_token.filter(|_| len == max_tokens) {
+            Some(last) => force(row, last),
+            None if self.renormalize => {
+                if len < self.min_tokens {
+                    exclude(row, &self.stop_tokens);
+                }
+                if row.iter().any(|it| it.is_finite()) {
+                    log_softmax(row);
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+const NEVER: f64 = f64::NEG_INFINITY;
+
+/// Leaves the token `last` alone, with probability 1.
+fn force(row: &mut [f64], last: u32) {
+    row.fill(NEVER);
+    row[last as usize] = 0.0;
+}
+
+fn exclude(row: &mut [f64], tokens: &[u32]) {
+    for &token in tokens {
+        if let Some(it) = row.get_mut(token as usize) {
+            *it = NEVER;
+        }
     }
 }

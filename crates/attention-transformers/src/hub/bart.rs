@@ -31,6 +31,13 @@ const HEAD: &str = "lm_head";
 /// The families for which sentence-transformers takes the decoder's features, while for Marian it takes the encoder's.
 pub(super) const HAVE_DECODERS: [&str; 2] = ["bart", "mbart"];
 
+/// Common names of sizes of the encoder.
+const ALIASES: [(&str, &str); 3] = [
+    ("hidden_size", "d_model"),
+    ("num_attention_heads", "encoder_attention_heads"),
+    ("num_hidden_layers", "encoder_layers"),
+];
+
 /// The largest number of positions of sines and cosines.
 const MAX_SINUSOIDS: usize = 10_000;
 
@@ -142,6 +149,7 @@ pub(super) fn load_bart_encoder(
 fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, Reason> {
     let model_type = fields.text("model_type")?;
     let is_marian = model_type == "marian";
+    fields.expect_aliases(&ALIASES)?;
     let num_hiddens = fields.size("d_model")?;
     let dropout = fields.dropout("dropout")?;
     let layer = |stack: &str| {
@@ -196,12 +204,11 @@ fn sinusoidal(
 ) -> Result<PositionEmbeddingConfig, Reason> {
     if !size.is_multiple_of(2) {
         let expected = "an even number, for sines and cosines";
-        return Err(fields.wrong("d_model", expected, &size.to_string()));
+        return Err(fields.wrong("d_model", expected, size));
     }
     if max_positions > MAX_SINUSOIDS {
         let expected = format!("at most {MAX_SINUSOIDS}");
-        let got = max_positions.to_string();
-        return Err(fields.wrong("max_position_embeddings", &expected, &got));
+        return Err(fields.wrong("max_position_embeddings", &expected, max_positions));
     }
     Ok(PositionEmbeddingConfig::Sinusoidal { max_positions })
 }
@@ -298,11 +305,8 @@ fn sinusoids(interleaved: &Tensor<3>, file: &StateDict, name: &str) -> Result<Te
         let [position, feature] = [at / size, at % size];
         let frequency = 10_000_f64.powf(-2.0 * (feature % half) as f64 / size as f64);
         let angle = position as f64 * frequency;
-        (if feature < half {
-            angle.sin()
-        } else {
-            angle.cos()
-        }) as f32
+        let is_sine = feature < half;
+        (if is_sine { angle.sin() } else { angle.cos() }) as f32
     };
     let elements: Vec<f32> = (0..rows * size).map(element).collect();
     let options = (&interleaved.device(), interleaved.dtype());

@@ -1,8 +1,10 @@
 //! The fields of a `config.json`.
 
-use attention_import::Reason;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
+use attention_import::Reason;
 use attention_import::json::{kind, read_object};
 use serde_json::{Map, Value};
 use tensor_files::shown;
@@ -11,6 +13,9 @@ use super::names::Names;
 
 /// The largest size, for which products of two do not overflow.
 const MAX_SIZE: u64 = i32::MAX as u64;
+
+/// Positive numbers in the range of f32, whose products with its numbers need not overflow.
+const IN_F32: RangeInclusive<f64> = f32::MIN_POSITIVE as f64..=f32::MAX as f64;
 
 /// The largest number of layers, so that a config cannot exhaust memory.
 const MAX_LAYERS: usize = 10_000;
@@ -93,7 +98,8 @@ impl Fields {
     pub(super) fn own<'a>(&self, name: &'a str) -> &'a str {
         let own = self.names.own(name);
         let is_there = |name: &str| self.object.get(name).is_some_and(|of| !of.is_null());
-        let is_common = is_there(name) && !is_there(own);
+        // The common name of an activation is no alias in `transformers`.
+        let is_common = name != "hidden_act" && is_there(name) && !is_there(own);
         if is_common { name } else { own }
     }
 
@@ -159,8 +165,7 @@ impl Fields {
     pub(super) fn num_layers(&self, name: &str) -> Result<usize, Reason> {
         let number = self.size(name)?;
         if number > MAX_LAYERS {
-            let expected = format!("at most {MAX_LAYERS} layers");
-            return Err(self.wrong(name, &expected, &number.to_string()));
+            return Err(self.wrong(name, &format!("at most {MAX_LAYERS} layers"), number));
         }
         Ok(number)
     }
@@ -185,7 +190,24 @@ impl Fields {
             return Ok(());
         }
         let expected = format!("a divisor of `{}`, {size}", self.own(of));
-        Err(self.wrong(name, &expected, &divisor.to_string()))
+        Err(self.wrong(name, &expected, divisor))
+    }
+
+    /// # Errors
+    /// If a size that may have two names, the common one and the family's, has them with different values, or if a
+    /// decoder is not causal.
+    pub(super) fn expect_aliases(
+        &self,
+        names: &'static [(&'static str, &'static str)],
+    ) -> Result<(), Reason> {
+        let named = self.clone().named(Names(names));
+        for (name, _) in names {
+            named.optional_size(name)?;
+        }
+        self.expect_flag(
+            "is_causal",
+            "since rows of the decoder attend to those up to themselves",
+        )
     }
 
     /// # Errors
@@ -196,8 +218,7 @@ impl Fields {
         if size == num_hiddens {
             return Ok(());
         }
-        let expected = format!("`hidden_size`, {num_hiddens}");
-        Err(self.wrong(name, &expected, &size.to_string()))
+        Err(self.wrong(name, &format!("`hidden_size`, {num_hiddens}"), size))
     }
 
     /// The size in the field `name`; a family may have it twice, by its own name and the common one.
@@ -235,10 +256,13 @@ impl Fields {
     }
 
     pub(super) fn optional_positive(&self, name: &str) -> Result<Option<f64>, Reason> {
-        self.read_as(name, "a number above 0", |value| {
-            let number = value.as_f64();
-            number.filter(|number| number.is_finite() && *number > 0.0)
-        })
+        let number = self.read_as(name, "a number above 0", |value| {
+            value.as_f64().filter(|number| *number > 0.0)
+        })?;
+        match number.filter(|number| !IN_F32.contains(number)) {
+            Some(number) => Err(self.wrong(name, "a number in the range of f32", number)),
+            None => Ok(number),
+        }
     }
 
     /// The number in a field that must exist and may be null; it must be above 0.
@@ -262,7 +286,8 @@ impl Fields {
         let expected = format!("a list of {len} numbers above 0");
         let numbers = self.read_as(name, &expected, |value| {
             let numbers = value.as_array().filter(|list| list.len() == len)?.iter();
-            let numbers = numbers.map(|number| number.as_f64().filter(|number| *number > 0.0));
+            let numbers =
+                numbers.map(|number| number.as_f64().filter(|number| IN_F32.contains(number)));
             numbers.collect()
         })?;
         numbers.ok_or_else(|| self.missing(name, &expected))
@@ -319,9 +344,9 @@ impl Fields {
         }
         for name in self.texts("architectures")?.unwrap_or_default() {
             if INTERLEAVED.iter().any(|of| name.starts_with(of)) {
-                let got = format!("\"{}\"", shown(name));
                 let expected = "none with interleaved pairs of features";
-                return Err(self.wrong("architectures", expected, &got));
+                let got = format!("\"{}\"", shown(name));
+                return Err(self.wrong("architectures", expected, got));
             }
         }
         Ok(())
@@ -349,20 +374,20 @@ impl Fields {
     pub(super) fn unknown(&self, name: &str, known: &[&str], got: &str) -> Reason {
         let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
         let got = format!("\"{}\"", shown(got));
-        self.wrong(name, &known.join(" or "), &got)
+        self.wrong(name, &known.join(" or "), got)
     }
 
     /// The error for a field that does not fit another.
-    pub(super) fn wrong(&self, name: &str, expected: &str, got: &str) -> Reason {
+    pub(super) fn wrong(&self, name: &str, expected: &str, got: impl Display) -> Reason {
         Reason::Field {
             field: format!("{}{}", self.path, self.own(name)),
             expected: expected.to_owned(),
-            got: got.to_owned(),
+            got: got.to_string(),
         }
     }
 
     fn unexpected(&self, name: &str, expected: &str, got: &Value) -> Reason {
-        self.wrong(name, expected, &kind(got))
+        self.wrong(name, expected, kind(got))
     }
 
     pub(super) fn missing(&self, name: &str, expected: &str) -> Reason {

@@ -166,7 +166,7 @@ const FAMILIES: [Family; 6] = [
         config: |fields, heads| {
             let mut layer = layer_config(fields, heads, "hidden_act")?;
             // The first releases say `gelu` but mean its approximation.
-            if layer.activation == FeedForwardActivation::GeGlu {
+            if fields.text("hidden_act")? == "gelu" {
                 layer.activation = FeedForwardActivation::GeGluTanh;
             }
             let mut config = model_config(fields, layer, true)?;

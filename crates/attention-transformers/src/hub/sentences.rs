@@ -73,6 +73,9 @@ pub struct SentenceEncoder {
     /// Whether texts are lowercased before the tokenizer reads them.
     #[module(skip)]
     pub lower_case: bool,
+    /// The number of elements that vectors are cut to, if they have more.
+    #[module(skip)]
+    pub truncate_dim: Option<usize>,
 }
 
 /// A linear layer and its activation.
@@ -106,7 +109,10 @@ impl SentenceEncoder {
                 embeddings = normalized(embeddings);
             }
         }
-        embeddings
+        match self.truncate_dim {
+            Some(size) if size < embeddings.dims()[1] => embeddings.narrow(1, 0, size),
+            _ => embeddings,
+        }
     }
 }
 
@@ -119,7 +125,8 @@ impl SentenceEncoder {
 ///   `Sigmoid`, `ReLU`, `GELU` or `SiLU`
 /// - [`max_tokens`](SentenceEncoder::max_tokens): `max_seq_length` in `sentence_bert_config.json`, otherwise
 ///   `model_max_length` in `tokenizer_config.json` (since version 6.2), but at most the number of the model's positions
-/// - [`prompt`](SentenceEncoder::prompt): the prompt `default_prompt_name` of `config_sentence_transformers.json`
+/// - [`prompt`](SentenceEncoder::prompt) and [`truncate_dim`](SentenceEncoder::truncate_dim): the prompt
+///   `default_prompt_name` and the field of that name of `config_sentence_transformers.json`
 ///
 /// # Errors
 /// As [`hub`](super) describes; a module of another kind, or one that reads or writes other features, is refused.
@@ -153,13 +160,13 @@ pub fn open_sentences(
         let got = fields.text("model_type")?;
         if bart::HAVE_DECODERS.contains(&got) {
             let expected = "a model whose features are those of an encoder";
-            return Err(fields.wrong("model_type", expected, &format!("\"{got}\"")));
+            return Err(fields.wrong("model_type", expected, format!("\"{got}\"")));
         }
         Ok(())
     })?;
     let [_, num_hiddens] = encoder.embedding().tokens.weight.dims();
     let (max_tokens, lower_case) = texts(&transformer.folder, &encoder)?;
-    let prompt = prompt(folder)?;
+    let (prompt, truncate_dim) = of_all_modules(folder)?;
     let poolings = read(&pooling.folder.join(CONFIG), |fields| {
         if prompt.is_some() {
             fields.expect_flag("include_prompt", "since the prompt is pooled with its text")?;
@@ -185,6 +192,7 @@ pub fn open_sentences(
         max_tokens,
         prompt,
         lower_case,
+        truncate_dim,
     })
 }
 
@@ -229,7 +237,7 @@ fn modules(folder: &Path) -> Result<Vec<SentenceModule>, ImportError> {
         let mut parts = path.components();
         if !parts.all(|part| matches!(part, Component::Normal(_))) {
             let got = format!("\"{}\"", path.display());
-            return Err(fields.wrong("path", "a folder beside the file", &got));
+            return Err(fields.wrong("path", "a folder beside the file", got));
         }
         let of_library = class.strip_prefix("sentence_transformers.").unwrap_or("");
         let kind = of_library.rsplit('.').next().unwrap_or("").to_string();
@@ -283,7 +291,7 @@ impl SentenceModule {
             let [inputs, outputs] = [fields.size("in_features")?, fields.size("out_features")?];
             if inputs != *size {
                 let expected = format!("{size}, as the modules before it make");
-                return Err(fields.wrong("in_features", &expected, &inputs.to_string()));
+                return Err(fields.wrong("in_features", &expected, inputs));
             }
             *size = outputs;
             let config = LinearConfig::new(inputs, outputs);
@@ -309,13 +317,11 @@ impl SentenceModule {
 fn poolings(fields: &Fields, num_hiddens: usize) -> Result<Vec<Pooling>, Reason> {
     const FIELD: &str = "pooling_mode";
     const SIZE: &str = "embedding_dimension";
-    let fields = fields
-        .clone()
-        .named(Names(&[(SIZE, "word_embedding_dimension")]));
+    let names = Names(&[(SIZE, "word_embedding_dimension")]);
+    let fields = fields.clone().named(names);
     let size = fields.size(SIZE)?;
     if size != num_hiddens {
-        let expected = format!("{num_hiddens}, as the features have");
-        return Err(fields.wrong(SIZE, &expected, &size.to_string()));
+        return Err(fields.wrong(SIZE, &format!("{num_hiddens}, as the features have"), size));
     }
     let names = match fields.value(FIELD) {
         Some(Value::Array(_)) => fields.texts(FIELD)?,
@@ -346,13 +352,26 @@ fn poolings(fields: &Fields, num_hiddens: usize) -> Result<Vec<Pooling>, Reason>
 
 /// The number of tokens to which texts are cut, and whether they are lowercased.
 fn texts(folder: &Path, encoder: &OpenModel) -> Result<(Option<usize>, bool), ImportError> {
-    let mut files = TEXTS
-        .split(' ')
-        .map(|name| folder.join(format!("sentence_{name}_config.json")));
+    let names = TEXTS.split(' ');
+    let mut files = names.map(|name| folder.join(format!("sentence_{name}_config.json")));
     let config = files.find(|path| path.exists()).unwrap_or_default();
     let (own, lower_case) = read(&config, |fields| {
         fields.expect_text("transformer_task", "feature-extraction")?;
         fields.expect_text("module_output_name", "token_embeddings")?;
+        for name in ["config_args", "config_kwargs"] {
+            if fields
+                .object(name)?
+                .is_some_and(|changes| !changes.is_empty())
+            {
+                fields.refuse(name, "the model is that of its `config.json`")?;
+            }
+        }
+        let modalities = fields.object("modality_config")?;
+        let of_texts = modalities.map(|of| of.object("text")).transpose()?;
+        if let Some(of_texts) = of_texts.flatten() {
+            of_texts.expect_text("method", "forward")?;
+            of_texts.expect_text("method_output_name", "last_hidden_state")?;
+        }
         let own = fields.optional_size("max_seq_length")?;
         Ok((own, fields.flag("do_lower_case", false)?))
     })?;
@@ -371,20 +390,19 @@ fn texts(folder: &Path, encoder: &OpenModel) -> Result<(Option<usize>, bool), Im
     Ok((least.filter(|len| *len < usize::MAX), lower_case))
 }
 
-/// The prompt for texts, unless the caller names another.
-fn prompt(folder: &Path) -> Result<Option<String>, ImportError> {
-    read(
-        &folder.join("config_sentence_transformers.json"),
-        |fields| {
-            let Some(name) = fields.optional_text("default_prompt_name")? else {
-                return Ok(None);
-            };
-            let prompts = fields.object("prompts")?;
-            let prompts = prompts.ok_or_else(|| fields.missing("prompts", "the default prompt"))?;
-            let prompt = prompts.text(name)?.to_string();
-            Ok((!prompt.is_empty()).then_some(prompt))
-        },
-    )
+/// The prompt for texts, unless the caller names another, and the size that vectors are cut to.
+fn of_all_modules(folder: &Path) -> Result<(Option<String>, Option<usize>), ImportError> {
+    let config = folder.join("config_sentence_transformers.json");
+    read(&config, |fields| {
+        let truncate_dim = fields.optional_size("truncate_dim")?;
+        let Some(name) = fields.optional_text("default_prompt_name")? else {
+            return Ok((None, truncate_dim));
+        };
+        let prompts = fields.object("prompts")?;
+        let prompts = prompts.ok_or_else(|| fields.missing("prompts", "the default prompt"))?;
+        let prompt = prompts.text(name)?.to_string();
+        Ok(((!prompt.is_empty()).then_some(prompt), truncate_dim))
+    })
 }
 
 /// The result of `take` for the fields of a file; a file that older folders lack counts as having no fields.
@@ -394,7 +412,6 @@ fn read<T>(path: &Path, take: impl FnOnce(&Fields) -> Result<T, Reason>) -> Resu
     } else {
         Ok(Fields::of(String::new(), Default::default()))
     };
-    fields
-        .and_then(|fields| take(&fields))
-        .map_err(ImportError::of(path))
+    let taken = fields.and_then(|fields| take(&fields));
+    taken.map_err(ImportError::of(path))
 }

@@ -33,6 +33,14 @@ const HEAD: &str = "lm_head";
 /// The prefix of a model with a head for classes.
 const WITH_CLASSES: &str = "transformer.";
 
+/// Common names of sizes.
+const ALIASES: [(&str, &str); 4] = [
+    ("hidden_size", "d_model"),
+    ("num_attention_heads", "num_heads"),
+    ("num_hidden_layers", "num_layers"),
+    ("head_dim", "d_kv"),
+];
+
 pub(super) const MODEL_TYPES: [&str; 2] = ["t5", "mt5"];
 
 /// The largest number of elements of a table of biases, so that a config cannot exhaust memory.
@@ -41,7 +49,7 @@ const MAX_BIASES: usize = 1 << 24;
 /// A bias in the first files that is not used.
 const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
-/// The names of a layer whose feed-forward network is sublayer `at`.
+/// The names of a layer whose feed-forward network is the sublayer `at`.
 macro_rules! layout {
     ($at:literal) => {
         Layout {
@@ -57,23 +65,11 @@ macro_rules! layout {
                 ("cross_attn.v_proj", "layer.1.EncDecAttention.v"),
                 ("cross_attn.o_proj", "layer.1.EncDecAttention.o"),
                 ("cross_layernorm", "layer.1.layer_norm"),
-                (
-                    "mlp.gate_proj",
-                    concat!("layer.", $at, ".DenseReluDense.wi_0"),
-                ),
-                (
-                    "mlp.up_proj",
-                    concat!("layer.", $at, ".DenseReluDense.wi_1"),
-                ),
-                ("mlp.fc1", concat!("layer.", $at, ".DenseReluDense.wi")),
-                (
-                    "mlp.down_proj",
-                    concat!("layer.", $at, ".DenseReluDense.wo"),
-                ),
-                (
-                    "post_attention_layernorm",
-                    concat!("layer.", $at, ".layer_norm"),
-                ),
+                ("mlp.gate_proj", concat!($at, ".DenseReluDense.wi_0")),
+                ("mlp.up_proj", concat!($at, ".DenseReluDense.wi_1")),
+                ("mlp.fc1", concat!($at, ".DenseReluDense.wi")),
+                ("mlp.down_proj", concat!($at, ".DenseReluDense.wo")),
+                ("post_attention_layernorm", concat!($at, ".layer_norm")),
             ]),
             has_wide_output: true,
             ..LLAMA
@@ -81,8 +77,8 @@ macro_rules! layout {
     };
 }
 
-const ENCODER: Layout = layout!(1);
-const DECODER: Layout = layout!(2);
+const ENCODER: Layout = layout!("layer.1");
+const DECODER: Layout = layout!("layer.2");
 
 /// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a Hugging Face folder: RMS norms
 /// before the sublayers, dot products without a scale, no biases of linear layers.
@@ -197,6 +193,7 @@ fn score(_: usize) -> DotProductScore {
 }
 
 fn config(fields: &Fields) -> Result<EncoderDecoderConfig, Reason> {
+    fields.expect_aliases(&ALIASES)?;
     let num_hiddens = fields.size("d_model")?;
     let num_heads = fields.size("num_heads")?;
     let dropout = fields.dropout("dropout_rate")?;
@@ -222,36 +219,38 @@ fn config(fields: &Fields) -> Result<EncoderDecoderConfig, Reason> {
     let decoder = TransformerDecoderConfig::new(layer, num_decoder_layers);
     let is_mt5 = fields.text("model_type")? == "mt5";
     let is_tied = fields.flag("tie_word_embeddings", true)?;
-    let is_scaled = fields.flag("scale_decoder_outputs", is_tied)? && !is_mt5;
+    // In a file that has the field, null is false.
+    const SCALED: &str = "scale_decoder_outputs";
+    let is_scaled = fields.flag(SCALED, is_tied && !fields.has(SCALED))? && !is_mt5;
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens);
-    Ok(EncoderDecoderConfig::new(
+    let config = EncoderDecoderConfig::new(
         embedding.with_dropout(dropout),
         encoder.with_position_bias(Some(bias)),
         decoder.with_position_bias(Some(of_decoder)),
-    )
-    .with_feature_scale(if is_scaled {
-        1.0 / (num_hiddens as f64).sqrt()
-    } else {
-        1.0
-    }))
+    );
+    let scale = 1.0 / (num_hiddens as f64).sqrt();
+    Ok(config.with_feature_scale(if is_scaled { scale } else { 1.0 }))
 }
 
 /// The activation, gated if its name begins with `gated-`. `gated-gelu` means the approximation by `tanh`.
 fn activation(fields: &Fields) -> Result<FeedForwardActivation, Reason> {
     const FIELD: &str = "feed_forward_proj";
     let name = fields.optional_text(FIELD)?.unwrap_or("relu");
-    if name == "gated-gelu" {
-        return Ok(FeedForwardActivation::GeGluTanh);
-    }
     let (is_gated, own) = match name.strip_prefix("gated-") {
+        Some("gelu") => (true, "gelu_new"),
         Some(own) => (true, own),
         None => (false, name),
     };
-    match activation_pair(own) {
-        Some([_, gated]) if is_gated => Ok(gated),
-        Some([plain, _]) => Ok(plain),
-        None => Err(fields.unknown(FIELD, &["relu", "gated-gelu", "gated-silu"], name)),
+    let Some([plain, gated]) = activation_pair(own) else {
+        return Err(fields.unknown(FIELD, &["relu", "gated-gelu", "gated-silu"], name));
+    };
+    // What `transformers` makes of the name, and writes beside it.
+    fields.expect_text("dense_act_fn", own)?;
+    if fields.flag("is_gated_act", is_gated)? != is_gated {
+        let expected = format!("{is_gated}, as in `{FIELD}`");
+        return Err(fields.wrong("is_gated_act", &expected, !is_gated));
     }
+    Ok(if is_gated { gated } else { plain })
 }
 
 /// The bias of the encoder, with buckets for two directions.
@@ -261,20 +260,19 @@ fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBi
     let config = RelativePositionBiasConfig::new(num_heads);
     let buckets = fields.optional_size(BUCKETS)?.unwrap_or(config.num_buckets);
     if buckets < 4 || !buckets.is_multiple_of(2) {
-        return Err(fields.wrong(BUCKETS, "an even number, at least 4", &buckets.to_string()));
+        return Err(fields.wrong(BUCKETS, "an even number, at least 4", buckets));
     }
     let most = MAX_BIASES / num_heads;
     if buckets > most {
         let expected = format!("at most {most}, for {num_heads} heads");
-        return Err(fields.wrong(BUCKETS, &expected, &buckets.to_string()));
+        return Err(fields.wrong(BUCKETS, &expected, buckets));
     }
-    let distance = fields
-        .optional_size(DISTANCE)?
-        .unwrap_or(config.max_distance);
+    let distance = fields.optional_size(DISTANCE)?;
+    let distance = distance.unwrap_or(config.max_distance);
     // Half the buckets of the decoder, which are for one direction, have a single distance each.
     if distance <= buckets / 2 {
         let expected = format!("more than half of `{BUCKETS}`, {}", buckets / 2);
-        return Err(fields.wrong(DISTANCE, &expected, &distance.to_string()));
+        return Err(fields.wrong(DISTANCE, &expected, distance));
     }
     Ok(config.with_num_buckets(buckets).with_max_distance(distance))
 }
@@ -305,12 +303,8 @@ fn load_stack(
     file: &StateDict,
     base: &str,
 ) -> Result<(), Reason> {
-    load_layers(
-        &mut encoder.layers,
-        file,
-        &format!("{base}encoder."),
-        &ENCODER,
-    )?;
+    let stack = format!("{base}encoder.");
+    load_layers(&mut encoder.layers, file, &stack, &ENCODER)?;
     let ends = (&mut encoder.norm, &mut encoder.position_bias);
     load_ends(ends, file, &format!("{base}encoder"))
 }

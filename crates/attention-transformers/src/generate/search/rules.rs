@@ -24,6 +24,8 @@ pub enum EarlyStopping {
 pub(in crate::generate) struct Search<'a> {
     pub(in crate::generate) config: &'a BeamSearchConfig,
     pub(in crate::generate) rules: Rules,
+    /// The last change of a row of log-probabilities, after repetition; the number is that of the token, from 1 on.
+    pub(in crate::generate) finish: Option<&'a dyn Fn(&mut [f64], usize)>,
 }
 
 /// The rules by which hypotheses continue, end and are ordered.

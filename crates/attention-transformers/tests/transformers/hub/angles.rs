@@ -157,6 +157,38 @@ fn truncate_of_nested_angles_stands_beside_them() {
     assert_same("beside", &yarn(json!(true), json!(false)), &other);
 }
 
+/// A `truncate` of null is false.
+#[test]
+fn truncate_without_a_value() {
+    let yarn = |truncate: Value| {
+        of_llama(json!({ "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 300.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5,
+            "original_max_position_embeddings": 64, "truncate": truncate,
+        }}))
+    };
+    assert_same("null", &yarn(Value::Null), &yarn(json!(false)));
+    assert_ne!(yarn(json!(true)), yarn(json!(false)));
+}
+
+/// The older name of a Phi-3's angles, and a part of heads that the one within the object decides.
+#[test]
+fn older_angles_of_phi3() {
+    let (short, long) = (json!([1.5, 3.0]), json!([2.0, 8.0]));
+    for kind in ["yarn", "su"] {
+        let older = json!({ "type": kind, "short_factor": short, "long_factor": long });
+        let copy = changed(
+            "phi3",
+            json!({
+                "rope_parameters": null, "rope_scaling": older,
+                "rope_theta": 200.0, "partial_rotary_factor": 0.5,
+            }),
+        );
+        check_logits("phi3", copy.path(), load_phi3);
+    }
+    let copy = changed("phi3", json!({ "partial_rotary_factor": 0.25 }));
+    check_logits("phi3", copy.path(), load_phi3);
+}
+
 #[test]
 fn an_empty_object_of_the_older_name_is_none() {
     let copy = changed("llama", json!({ "rope_scaling": {} }));

@@ -75,6 +75,37 @@ fn marian_and_bart_translate() {
     }
 }
 
+/// In a file that has it, a `scale_decoder_outputs` of null is false.
+#[test]
+fn features_of_t5_without_a_scale() {
+    let logits = |value: serde_json::Value| {
+        let copy = FolderCopy::with_field("t5", "scale_decoder_outputs", value);
+        tied_logits("t5", copy.path())
+    };
+    assert_eq!(logits(json!(null)), logits(json!(false)));
+    assert_ne!(logits(json!(null)), logits(json!(true)));
+}
+
+/// A size under two names.
+#[test]
+fn names_of_sizes_that_disagree_are_refused() {
+    let device = &device::plain()[0];
+    for (family, field, value) in [
+        ("bart", "num_attention_heads", 2),
+        ("marian", "num_hidden_layers", 7),
+        ("t5", "num_hidden_layers", 7),
+        ("t5", "head_dim", 7),
+    ] {
+        let copy = FolderCopy::with_field(family, field, json!(value));
+        let error = open(copy.path(), device).map(drop).unwrap_err().to_string();
+        let expected = format!("`{field}`: expected ");
+        assert!(
+            error.contains(&expected) && error.contains("is the same size, got"),
+            "{error}"
+        );
+    }
+}
+
 /// The texts of beam searches, by their settings.
 #[test]
 fn beams_are_those_of_transformers() {
@@ -89,6 +120,12 @@ fn beams_are_those_of_transformers() {
                 .with_stop_tokens(vec![beams.end])
                 .with_excluded_tokens(vec![beams.pad])
                 .with_renormalize(beams.renormalizes)
+                .with_repetition_penalty(beams.repetition_penalty)
+                .with_no_repeat_ngram_size(beams.no_repeat_ngram_size)
+                .with_min_tokens(match beams.min_new_tokens {
+                    0 => 0,
+                    tokens => tokens + 1,
+                })
                 .with_last_token(beams.forces_end.then_some(beams.end))
                 .with_length_penalty(LengthPenalty::Average(beams.length_penalty))
                 .with_early_stopping(match beams.early_stopping {

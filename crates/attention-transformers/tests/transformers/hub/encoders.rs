@@ -169,6 +169,13 @@ fn bert_and_its_kin_mask() {
     }
 }
 
+/// The field of its kin is none of a DistilBERT.
+#[test]
+fn a_distilbert_has_an_epsilon_of_its_own() {
+    let copy = FolderCopy::with_field("distilbert", "layer_norm_eps", json!(0.1));
+    check_bert("distilbert", copy.path());
+}
+
 /// Its kin have other names of the model, and the same of tensors and fields.
 #[test]
 fn roberta_and_its_kin_mask_too() {
@@ -185,12 +192,16 @@ fn padding_within_a_text_of_roberta() {
     check_bert("roberta", &original("roberta"));
     // Nor is padding before a text one.
     let device = &device::plain()[0];
-    let model = open(original("roberta"), device).unwrap();
-    let [text, padded] = [vec![5, 1, 7, 3], vec![1, 1, 0, 5, 1, 7, 3]]
-        .map(|text| tensor(std::slice::from_ref(&text), device));
-    let alone = model.features(text, NewRows::All);
-    let padded = model.features(padded, NewRows::Last(&[4])).narrow(1, 3, 4);
-    assert_close("padded", padded, &Array::read(alone), TOLERANCE);
+    for padding in [1, 0] {
+        let copy = FolderCopy::with_field("roberta", "pad_token_id", json!(padding));
+        let model = open(copy.path(), device).unwrap();
+        let text = [5, padding, 7, 3];
+        let [text, padded] = [text.to_vec(), [&[1, padding, 0], &text[..]].concat()]
+            .map(|text| tensor(std::slice::from_ref(&text), device));
+        let alone = model.features(text, NewRows::All);
+        let padded = model.features(padded, NewRows::Last(&[4])).narrow(1, 3, 4);
+        assert_close(format!("{padding}"), padded, &Array::read(alone), TOLERANCE);
+    }
 }
 
 /// Fields that the first configs lack.

@@ -45,6 +45,17 @@ fn vectors_of_sentence_transformers() {
         };
         let all = vectors(&FolderCopy::of("sentences"));
         assert_close("all", all, &expected.vectors, TOLERANCE);
+        let copy = FolderCopy::of("sentences");
+        for size in [5, 700] {
+            copy.change_json("config_sentence_transformers.json", |fields| {
+                fields.insert("truncate_dim".into(), json!(size));
+            });
+            let [batch, all] = expected.vectors.shape[..] else {
+                panic!("two axes")
+            };
+            let cut = Array::from_fn(&[batch, all.min(size)], |at| expected.vectors.at(at));
+            assert_close(format!("{size}"), vectors(&copy), &cut, TOLERANCE);
+        }
         for (mode, expected) in &expected.poolings {
             let fields = json!({ "pooling_mode": mode, "embedding_dimension": 12 });
             assert_close(mode, vectors(&pooled(fields)), expected, TOLERANCE);
@@ -167,6 +178,21 @@ fn modules_that_are_refused() {
     for (file, field, value, expected) in cases {
         let copy = FolderCopy::of("sentences");
         copy.change_json(&format!("{file}/config.json"), |fields| {
+            fields.insert(field.into(), value);
+        });
+        refuses(&copy, expected);
+    }
+    let text = |name: &str, of: Value| json!({ "text": { name: of } });
+    #[rustfmt::skip]
+    let cases = [
+        ("config_args", json!({ "num_hidden_layers": 1 }), "expected none, since the model is that of its"),
+        ("config_kwargs", json!({ "is_causal": false }), "expected none, since the model is that of its"),
+        ("modality_config", text("method", json!("encode")), r#"method`: expected "forward", got "encode""#),
+        ("modality_config", text("method_output_name", json!(["hidden_states", 0])), "expected a string, got a list"),
+    ];
+    for (field, value, expected) in cases {
+        let copy = FolderCopy::of("sentences");
+        copy.change_json("sentence_bert_config.json", |fields| {
             fields.insert(field.into(), value);
         });
         refuses(&copy, expected);

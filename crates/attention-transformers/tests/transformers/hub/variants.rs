@@ -107,6 +107,24 @@ fn windows_without_a_field() {
 fn the_gelu_of_a_first_gemma() {
     let copy = FolderCopy::with_field("gemma", "hidden_act", json!("gelu"));
     check_logits("gemma", copy.path(), load_gemma);
+    let logits = |name: &str| {
+        let device = &device::plain()[0];
+        let copy = FolderCopy::with_field("gemma", "hidden_act", json!(name));
+        let model = load_gemma(copy.path(), device).unwrap();
+        let tokens = tensor(&hugging_face_logits("gemma").tokens, device);
+        model.forward(tokens, NewRows::All).into_data()
+    };
+    assert_ne!(logits("gelu_python"), logits("gelu"));
+}
+
+/// In a model of texts and pictures logits have no soft-cap.
+#[test]
+fn a_soft_cap_beside_pictures() {
+    let copy = FolderCopy::of("gemma3_pictures");
+    copy.change_json("config.json", |config| {
+        config["text_config"]["final_logit_softcapping"] = json!(2.0);
+    });
+    check_logits("gemma3_pictures", copy.path(), load_gemma3);
 }
 
 #[test]

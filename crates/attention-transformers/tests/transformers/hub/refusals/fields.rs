@@ -71,6 +71,14 @@ gemma3 | attn_logit_softcapping | 50.0 | expected none, since the family has no 
 llama | partial_rotary_factor | 0.5 | expected 1, as the family has it, got 0.5
 qwen3 | layer_types | ["full_attention"] | expected one for each of 2 layers, got 1
 qwen3 | layer_types | ["full_attention", "linear"] | expected "sliding_attention" or "full_attention", got "linear"
+bart | is_causal | false | expected true, since rows of the decoder attend to those up to themselves, got false
+t5 | is_causal | false | expected true, since rows of the decoder attend to those up to themselves, got false
+t5 | dense_act_fn | "silu" | expected "relu", got "silu"
+t5_gated | dense_act_fn | "gelu" | expected "gelu_new", got "gelu"
+t5 | is_gated_act | true | expected false, as in `feed_forward_proj`, got true
+llama | head_dim | 65538 | expected at most 65536, got 65538
+gemma2 | attn_logit_softcapping | 1e300 | expected a number in the range of f32, got
+gemma2 | final_logit_softcapping | 1e-300 | expected a number in the range of f32, got
 t5 | relative_attention_num_buckets | 2 | expected an even number, at least 4, got 2
 t5 | relative_attention_num_buckets | 7 | expected an even number, at least 4, got 7
 marian | d_model | 15 | expected an even number, for sines and cosines, got 15
@@ -140,7 +148,6 @@ bart | max_position_embeddings | 14 \
 mbart | model_type | "bart" | expected no tensor `model.decoder.layer_norm.bias`, for which the model
 marian | share_encoder_decoder_embeddings | false | expected a tensor `model.decoder.embed_tokens.weight`
 t5 | num_layers | 3 | expected a tensor `encoder.block.2.layer.0.SelfAttention.q.weight`
-t5_gated | feed_forward_proj | "relu" | expected a tensor `encoder.block.0.layer.1.DenseReluDense.wi.weight`
 "#;
 
 /// The lines of a table, of `N` columns each; a line may go on after a backslash.
@@ -271,6 +278,17 @@ fn several_fields() {
     // Tables of angles are as long as texts: a config alone takes neither all memory nor forever.
     let copy = FolderCopy::with_field("llama", "max_position_embeddings", json!(2_000_000_000));
     load("llama", copy.path()).unwrap();
+
+    let copy = FolderCopy::with_field("t5_gated", "feed_forward_proj", json!("relu"));
+    let expected = "`dense_act_fn`: expected \"relu\", got \"gelu_new\"";
+    refuses("t5_gated", &copy, expected);
+    copy.unset("dense_act_fn");
+    copy.unset("is_gated_act");
+    let error = load("t5_gated", copy.path()).unwrap_err().to_string();
+    assert_says(
+        &error,
+        "expected a tensor `encoder.block.0.layer.1.DenseReluDense.wi.weight`",
+    );
 
     let copy = FolderCopy::of("gemma2");
     copy.unset("final_logit_softcapping");
