@@ -1,6 +1,6 @@
 //! Attention to the keys of a cache.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Bool, Tensor, TensorData};
 
 use super::{Attention, AttentionOutput, Call};
 use crate::cache::{Cached, KeyValueCache, NewRows};
@@ -134,25 +134,33 @@ impl<S: ScoringFunction> Attention<S> {
         options: &AttentionOptions,
         attend: impl Fn(Sequences, &KeysAndValues, Call) -> [Sequences; N],
     ) -> [Sequences; N] {
-        let Cached {
-            rows,
-            positions,
-            ragged,
-        } = cached;
+        let positions = cached.positions;
         let call = Call::with(options).at(&positions);
         let [_, heads, num_queries, _] = queries.dims();
-        let rows = rows.for_queries(&options.mask, [heads, num_queries]);
-        let Some(ragged) = ragged else {
+        let rows = (cached.rows).for_queries(&options.mask, [heads, num_queries]);
+        let Some(ragged) = cached.ragged else {
             return attend(queries, &rows, call);
         };
         check_uneven(options);
         if !self.scores_positions(&queries, &rows) {
-            let starts: Vec<i64> = ragged
+            let starts = ragged.iter();
+            let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
+            let starts = Some(&starts.collect::<Vec<_>>()[..]);
+            let made = attend(queries, &rows, Call { starts, ..call });
+            if !call.has_extra_keys() && self.extra_keys.is_none() {
+                return made;
+            }
+            // Padding attends to no other keys.
+            let is_padding = ragged
                 .iter()
-                .map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64)
-                .collect();
-            let starts = Some(&starts[..]);
-            return attend(queries, &rows, Call { starts, ..call });
+                .flat_map(|(tokens, _)| (0..num_queries).map(|row| !tokens.contains(&row)));
+            let shape = [ragged.len(), 1, num_queries, 1];
+            let is_padding = TensorData::new(is_padding.collect::<Vec<bool>>(), shape);
+            return made.map(|all| {
+                let padding = Tensor::<4, Bool>::from_data(is_padding.clone(), &all.device());
+                let padding = padding.expand(all.dims());
+                all.into_tensor::<4>().mask_fill(padding, 0.0).into()
+            });
         }
         // Such a score counts positions from the last key, so each example is computed by itself.
         let has_extra_keys = call.has_extra_keys() || N > 1 && self.extra_keys.is_some();

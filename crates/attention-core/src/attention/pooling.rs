@@ -14,7 +14,7 @@ use super::{Attention, AttentionOutput};
 use crate::functional::{
     AttentionOptions, FusedScore, KeysAndValues, Sizes, attend, default_scale, drop_weights,
     extra_keys_last, fill_keyless, modify, per_head, repeat_key_heads, softmax_with_sinks,
-    weighted_sum, with_extra_keys,
+    sum_of_biases, weighted_sum, with_extra_keys,
 };
 use crate::mask::Mask;
 use crate::normalizer::Normalizer;
@@ -53,8 +53,7 @@ impl<S: ScoringFunction> Attention<S> {
         let Some(extra) = options.extra_keys.clone() else {
             return attend(queries, rows, sizes, score, &options, dropout);
         };
-        let bias = self.score.key_bias(&extra[0]);
-        let bias = bias.map(|bias| per_head(bias, sizes.heads));
+        let bias = self.bias_of_extra(&queries.to_tensor(), &extra[0], call);
         let (rows, sizes, options) =
             with_extra_keys(rows, sizes, options.into_owned(), extra, bias);
         attend(queries, &rows, sizes, score, &options, dropout)
@@ -78,13 +77,15 @@ impl<S: ScoringFunction> Attention<S> {
                 composed(NAME, "weights are asked for", queries.as_dispatch());
                 self.pool(queries, rows, sizes, call)
             }
-            None => AttentionOutput {
-                context: sizes.zeros(rows).into_tensor(),
-                weights: Tensor::zeros(
-                    sizes.scores(),
-                    (&rows.values.device(), rows.values.dtype()),
-                ),
-            },
+            None => {
+                let extra_keys = options.extra_keys.as_ref();
+                let number = extra_keys.map_or(0, |[keys, _]| keys.dims()[2]);
+                let shape = sizes.with_keys(sizes.num_keys + number).scores();
+                AttentionOutput {
+                    context: sizes.zeros(rows).into_tensor(),
+                    weights: Tensor::zeros(shape, (&rows.values.device(), rows.values.dtype())),
+                }
+            }
         }
     }
 
@@ -118,17 +119,11 @@ impl<S: ScoringFunction> Attention<S> {
         call: Call,
     ) -> Option<Sequences> {
         call.options.check(NAME, sizes, &queries, rows);
-        let Sizes {
-            batch,
-            heads,
-            num_queries,
-            num_keys,
-            ..
-        } = sizes;
+        let (num_queries, num_keys) = (sizes.num_queries, sizes.num_keys);
         let has_keys = num_keys > 0 || call.has_extra_keys();
-        (batch * heads * num_queries > 0 && has_keys).then(|| {
+        (sizes.batch * sizes.heads * num_queries > 0 && has_keys).then(|| {
             if !call.has_extra_keys() {
-                queries = fill_keyless(queries, &rows.mask, [heads, num_keys]);
+                queries = fill_keyless(queries, &rows.mask, [sizes.heads, num_keys]);
             }
             let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
             queries.changed_if(!self.score.compares_as_given(), |queries| {
@@ -175,23 +170,25 @@ impl<S: ScoringFunction> Attention<S> {
             }),
         };
         let heads = sizes.heads;
-        let of_heads = |bias: Tensor<4>| {
-            let bias = checked_heads(bias, heads);
-            match call.starts {
-                Some(starts) => seen_from(bias, starts, sizes),
-                None => bias,
-            }
-        };
+        let of_queries = (of_keys.is_some() && self.reads_query_bias(call))
+            .then(|| self.score.query_bias(&queries.to_tensor()));
         let of_positions = self.position_term(queries, [sizes.num_queries, sizes.num_keys]);
         let mut options = Cow::Borrowed(call.options);
         if let Some(bias) = of_keys {
             options.to_mut().add_bias(per_head(bias, heads));
         }
+        if let Some(bias) = of_queries.flatten() {
+            options.to_mut().add_bias(bias);
+        }
         match of_positions {
             PositionTerm::None => {}
-            PositionTerm::PerKey(bias) => options.to_mut().add_bias(of_heads(bias)),
+            PositionTerm::PerKey(bias) => options.to_mut().add_bias(checked_heads(bias, heads)),
             PositionTerm::PerDistance(bias) => {
-                options.to_mut().add_relative_bias(of_heads(bias));
+                let bias = checked_heads(bias, heads);
+                options.to_mut().add_relative_bias(match call.starts {
+                    Some(starts) => seen_from(bias, starts, sizes),
+                    None => bias,
+                });
             }
             PositionTerm::PerPair => return None,
         }
@@ -201,18 +198,42 @@ impl<S: ScoringFunction> Attention<S> {
         Some(options)
     }
 
-    /// The term that the positions of queries and keys add to their scores; `None` without keys.
+    /// Whether weights depend on a term that is the same for all keys of a query.
+    fn reads_query_bias(&self, call: Call) -> bool {
+        let options = call.options;
+        let is_softmax = self.normalizer == Normalizer::Softmax;
+        !is_softmax || options.has_sinks() || options.score_mod.is_some()
+    }
+
+    /// The terms that a score adds to its products with extra keys, besides those of positions.
+    fn bias_of_extra(
+        &self,
+        queries: &Tensor<4>,
+        keys: &Tensor<4>,
+        call: Call,
+    ) -> Option<Tensor<4>> {
+        let [_, heads, _, _] = queries.dims();
+        let of_keys = per_head(self.score.key_bias(keys)?, heads);
+        let of_queries = self
+            .reads_query_bias(call)
+            .then(|| self.score.query_bias(queries));
+        Some(match of_queries.flatten() {
+            Some(of_queries) => sum_of_biases(of_keys, of_queries),
+            None => of_keys,
+        })
+    }
+
+    /// The term that the positions of queries and keys add to their scores; `None` without pairs.
     pub(super) fn position_term(
         &self,
         queries: &Sequences,
         [num_queries, num_keys]: [usize; 2],
     ) -> PositionTerm {
-        if num_keys == 0 {
+        if num_queries * num_keys == 0 {
             return PositionTerm::None;
         }
         let (device, dtype) = (queries.device(), queries.dtype());
-        self.score
-            .position_term(num_queries, num_keys, &device, dtype)
+        (self.score).position_term(num_queries, num_keys, &device, dtype)
     }
 
     /// Score, normalizer, dropout and weighted sum, as separate steps.
@@ -248,6 +269,10 @@ impl<S: ScoringFunction> Attention<S> {
             || call.has_extra_keys()
             || call.starts.is_some();
         let scores = match options {
+            // Keys of length 0 were not projected.
+            _ if sizes.num_keys == 0 => {
+                Tensor::empty(sizes.scores(), (&keys.device(), keys.dtype()))
+            }
             Some(options) if by_products => {
                 let scores = scores_of(queries.clone(), keys, &rows.mask);
                 modify(NAME, scores, &options)
@@ -264,25 +289,34 @@ impl<S: ScoringFunction> Attention<S> {
             return self.finish(scores, rows, call, dtype);
         };
         let [_, _, number, size] = keys.dims();
+        assert!(
+            score.is_some()
+                || matches!(
+                    self.position_term(&queries.clone().into(), [1, number]),
+                    PositionTerm::None
+                ),
+            "attention: no extra keys expected with a score that adds terms of positions to scores of its own"
+        );
         let keys = keys.clone();
         let keys = compared(keys.expand([sizes.batch, sizes.key_heads, number, size]));
-        let bias = is_dot.then(|| self.score.key_bias(&keys)).flatten();
+        let bias = is_dot.then(|| self.bias_of_extra(&queries, &keys, call));
         let capped = AttentionOptions {
             soft_cap: call.options.soft_cap,
             ..Default::default()
         };
         let mut of_extra = modify(NAME, scores_of(queries, keys, &Mask::none()), &capped);
-        if let Some(bias) = bias {
+        if let Some(bias) = bias.flatten() {
             let dtype = of_extra.dtype();
-            of_extra = of_extra + per_head(bias, heads).cast(dtype);
+            of_extra = of_extra + bias.cast(dtype);
         }
         let (rows, ..) = with_extra_keys(rows, sizes, Default::default(), extra.clone(), None);
-        let scores = Tensor::cat([of_extra, scores].map(widened).into(), 3);
-        let AttentionOutput { context, weights } = self.finish(scores, &rows, call, dtype);
-        AttentionOutput {
-            context,
-            weights: extra_keys_last(weights, number),
-        }
+        let scores = match sizes.num_keys {
+            0 => of_extra,
+            _ => Tensor::cat([of_extra, scores].map(widened).into(), 3),
+        };
+        let mut output = self.finish(scores, &rows, call, dtype);
+        output.weights = extra_keys_last(output.weights, number);
+        output
     }
 
     /// The context from scores.
@@ -347,7 +381,7 @@ fn fused_score(kernel: ScoreKernel, size: usize, call: Call) -> Option<FusedScor
     }
 }
 
-/// A bias of keys or of distances `[1, heads or 1, 1, n]`, shifted for examples whose first queries stand at the keys
+/// A bias of distances `[1, heads or 1, 1, n]`, shifted for examples whose first queries stand at the keys
 /// `starts` instead of `keys - queries`, `[batch, heads or 1, 1, n]`. Places beyond its ends are masked.
 fn seen_from(bias: Tensor<4>, starts: &[i64], sizes: Sizes) -> Tensor<4> {
     let [_, heads, _, number] = bias.dims();

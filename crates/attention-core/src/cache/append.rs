@@ -90,11 +90,8 @@ impl KeyValueCache {
         // A lone query reads nothing beyond its window.
         let window = self.window.unwrap_or(usize::MAX);
         let is_lone = is_even && num_rows == 1;
-        let first = if is_lone {
-            longest.saturating_sub(window)
-        } else {
-            0
-        };
+        let before_window = longest.saturating_sub(window);
+        let first = if is_lone { before_window } else { 0 };
         let mask = if is_lone || num_rows == 0 {
             Mask::none()
         } else if is_even {
@@ -162,7 +159,8 @@ impl KeyValueCache {
             );
         }
         let owner = known.or(owner);
-        if let Some(rows) = &self.rows {
+        // Keys of length 0 were not projected.
+        if let Some(rows) = self.rows.as_ref().filter(|rows| rows.space() > 0) {
             for (name, stored, new) in
                 [("keys", &rows.keys, keys), ("values", &rows.values, values)]
             {
@@ -179,11 +177,10 @@ impl KeyValueCache {
         }
         let needed = |examples: &[Example]| {
             let all = examples.iter().zip(tokens);
-            all.map(|(of, tokens)| of.kept + tokens.len())
-                .max()
-                .unwrap_or(0)
+            let lengths = all.map(|(of, tokens)| of.kept + tokens.len());
+            lengths.max().unwrap_or(0)
         };
-        let space = self.rows.as_ref().map_or(0, |rows| rows.keys.dims()[2]);
+        let space = self.rows.as_ref().map_or(0, Rows::space);
         if let Some(rows) = &mut self.rows
             && needed(&self.examples) <= space
         {
@@ -202,6 +199,7 @@ impl KeyValueCache {
         let after: Vec<Example> = evicted.collect();
         let needed = needed(&after);
         let new_space = match (self.capacity, self.window) {
+            _ if needed == 0 => 0,
             (Some(capacity), _) => {
                 assert!(
                     needed <= capacity,
@@ -215,9 +213,8 @@ impl KeyValueCache {
         };
         let before = std::mem::replace(&mut self.examples, after);
         let kept = self.examples.iter().zip(&before);
-        let kept: Vec<_> = kept
-            .map(|(of, before)| before.kept - of.kept..before.kept)
-            .collect();
+        let kept = kept.map(|(of, before)| before.kept - of.kept..before.kept);
+        let kept: Vec<_> = kept.collect();
         let grown = |stored: Option<Tensor<4>>, like: &Tensor<4>| {
             let [batch, heads, _, size] = like.dims();
             let options = (&like.device(), like.dtype());
@@ -228,7 +225,8 @@ impl KeyValueCache {
             }
             grown
         };
-        let stored = self.rows.take().map(|rows| (rows.keys, rows.values));
+        let stored = self.rows.take().filter(|rows| rows.space() > 0);
+        let stored = stored.map(|rows| (rows.keys, rows.values));
         let (stored_keys, stored_values) = stored.unzip();
         self.rows = Some(Rows {
             keys: grown(stored_keys, keys),

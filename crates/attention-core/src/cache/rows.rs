@@ -21,6 +21,11 @@ pub(super) struct Rows {
 }
 
 impl Rows {
+    /// The number of keys that there is memory for.
+    pub(super) fn space(&self) -> usize {
+        self.keys.dims()[2]
+    }
+
     /// Makes the examples at `indices` the new examples. Nothing is copied.
     pub(super) fn select(&mut self, indices: impl Iterator<Item = usize>) {
         let rows = match &self.of_examples {
@@ -86,15 +91,8 @@ pub(super) fn write(
             let slices = [0..batch, 0..heads, first..first + num_rows, 0..size];
             all.slice_assign(slices, new.clone())
         } else {
-            let of = || {
-                Places::of(
-                    before,
-                    tokens,
-                    heads,
-                    [num_rows, all.dims()[2]],
-                    &new.device(),
-                )
-            };
+            let sizes = [num_rows, all.dims()[2]];
+            let of = || Places::of(before, tokens, heads, sizes, &new.device());
             places.get_or_insert_with(of).write(all, new.clone())
         };
     }

@@ -77,8 +77,9 @@ impl AttentionOptions {
         }
         let [batch, heads, num_queries, num_keys] = shape;
         if let Some(cap) = self.soft_cap {
+            let is_finite = |number| is_finite_in(number, queries.dtype());
             assert!(
-                cap.is_finite() && cap > 0.0,
+                cap > 0.0 && [cap, 1.0 / cap].map(is_finite) == [true; 2],
                 "{operation}: soft_cap expected a finite number above 0, got {cap}"
             );
         }
@@ -99,23 +100,18 @@ impl AttentionOptions {
                 "{operation}: {name} expected [{batch} or 1, {heads} or 1, {rows} or 1, {size}{or_one}], got {got:?}"
             );
         }
-        if let Some(sinks) = &self.sinks {
-            let got = sinks.dims();
+        let sinks = self.sinks.as_ref();
+        if let Some([got]) = sinks.map(Tensor::dims) {
             assert!(
-                got == [heads],
-                "{operation}: sinks expected [{heads}], got {got:?}"
+                got == heads,
+                "{operation}: sinks expected [{heads}], got [{got}]"
             );
         }
+        let (bias, relative_bias) = (self.bias.as_ref(), self.relative_bias.as_ref());
         let others = [
-            self.bias
-                .as_ref()
-                .map(|bias| Argument::on_device("bias", bias)),
-            self.relative_bias
-                .as_ref()
-                .map(|bias| Argument::on_device("relative_bias", bias)),
-            self.sinks
-                .as_ref()
-                .map(|sinks| Argument::on_device("sinks", sinks)),
+            bias.map(|bias| Argument::on_device("bias", bias)),
+            relative_bias.map(|bias| Argument::on_device("relative_bias", bias)),
+            sinks.map(|sinks| Argument::on_device("sinks", sinks)),
         ];
         let first = queries.argument("queries");
         assert_together(operation, first, others.into_iter().flatten());
@@ -155,6 +151,14 @@ impl AttentionOptions {
             soft_cap: self.soft_cap,
             score_mod: self.score_mod.clone(),
         }
+    }
+}
+
+/// Whether a number is finite in the type in which scores of rows of type `dtype` are computed.
+pub(crate) fn is_finite_in(number: f64, dtype: DType) -> bool {
+    match dtype {
+        DType::F64 => number.is_finite(),
+        _ => (number as f32).is_finite(),
     }
 }
 
@@ -203,9 +207,8 @@ pub(crate) fn softmax_with_sinks(
     };
     let mask = mask.resolve(scores.dims(), &scores.device());
     let scores = scores.into_dispatch();
-    Tensor::from_dispatch(ops::softmax_with_sinks::<Dispatch>(
-        scores, &modifiers, mask,
-    ))
+    let weights = ops::softmax_with_sinks::<Dispatch>(scores, &modifiers, mask);
+    Tensor::from_dispatch(weights)
 }
 
 /// The sum of two biases, in `f32` at least.

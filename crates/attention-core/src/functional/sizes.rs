@@ -42,7 +42,7 @@ impl Sizes {
     }
 
     /// These sizes with another number of keys.
-    pub(super) fn with_keys(self, num_keys: usize) -> Self {
+    pub(crate) fn with_keys(self, num_keys: usize) -> Self {
         Self { num_keys, ..self }
     }
 

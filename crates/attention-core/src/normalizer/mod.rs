@@ -45,7 +45,8 @@ pub enum Normalizer {
     /// `1 / (1 + exp(-score))`, for each pair by itself: weights need not sum to 1.
     Sigmoid,
     /// The [sigmoid](Self::Sigmoid) of each pair, divided by the sum over the keys. Unlike with softmax, adding a
-    /// constant to all scores of a query changes its weights.
+    /// constant to all scores of a query changes its weights, which are 0 where all sigmoids underflow (f32: scores
+    /// below -87).
     ///
     /// Chorowski et al. 2015, "Attention-Based Models for Speech Recognition", section 2.3, "smoothing".
     NormalizedSigmoid,

@@ -19,10 +19,14 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let dtype = scores.dtype();
     let (scores, masked) = lower_masked(widened(scores), mask);
     let scores = scores.mask_fill(masked, 0.0);
+    // What underflowed has derivatives of 0, by which a factor beyond the largest number must not be multiplied.
+    let least = smallest_normal(scores.dtype());
+    let vanished = scores.clone().detach().abs().lower_elem(least);
+    let scores = scores.mask_fill(vanished, 0.0);
     // Weights do not depend on a factor on a row. Scaling the largest score to 1 keeps the square of the sum, which the
     // gradient has, from vanishing for rows far out on a kernel's tail.
     let largest = scores.clone().detach().max_dim(3);
-    let empty = largest.clone().lower_elem(smallest_normal(largest.dtype()));
+    let empty = largest.clone().lower_elem(least);
     let scores = scores / largest.mask_fill(empty.clone(), 1.0);
     let sum = scores.clone().sum_dim(3).mask_fill(empty.clone(), 1.0);
     let weights = scores * sum.recip().mask_fill(empty, 0.0);

@@ -63,6 +63,10 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         self.score.key_bias(keys)
     }
 
+    fn query_bias(&self, queries: &Tensor<4>) -> Option<Tensor<4>> {
+        self.score.query_bias(queries)
+    }
+
     fn position_term(
         &self,
         num_queries: usize,
@@ -70,20 +74,9 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         device: &Device,
         dtype: DType,
     ) -> PositionTerm {
-        let dtype_of_bias = wide(dtype);
-        let relative = || {
-            self.position
-                .relative_bias(num_queries, num_keys, device, dtype_of_bias)
-        };
-        let own = if num_queries == 1 {
-            PositionTerm::PerKey(self.position.bias(1, num_keys, device, dtype_of_bias))
-        } else {
-            relative().map_or(PositionTerm::PerPair, PositionTerm::PerDistance)
-        };
-        let of_score = self
-            .score
-            .position_term(num_queries, num_keys, device, dtype);
-        own.and(of_score)
+        let bias = (self.position).relative_bias(num_queries, num_keys, device, wide(dtype));
+        let own = bias.map_or(PositionTerm::PerPair, PositionTerm::PerDistance);
+        own.and((self.score).position_term(num_queries, num_keys, device, dtype))
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {

@@ -37,10 +37,9 @@ impl GaussianScoreConfig {
             "GaussianScoreConfig: width expected a finite number above 0, got {width}"
         );
         let value = 1.0 / width;
+        let parameter = || Initializer::Constant { value }.init([1], device);
         GaussianScore {
-            inverse_width: self
-                .learned
-                .then(|| Initializer::Constant { value }.init([1], device)),
+            inverse_width: self.learned.then(parameter),
             fixed: value,
         }
     }
@@ -109,16 +108,18 @@ impl ScoringFunction for GaussianScore {
     }
 
     fn kernel(&self) -> ScoreKernel {
-        ScoreKernel::Dot {
-            scale: Some(self.factor()),
-        }
+        let scale = Some(self.factor());
+        ScoreKernel::Dot { scale }
     }
 
     fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {
         Some(self.bias(keys).swap_dims(2, 3))
     }
 
-    /// Includes the term that softmax ignores, because other normalizers do not.
+    fn query_bias(&self, queries: &Tensor<4>) -> Option<Tensor<4>> {
+        Some(self.bias(queries))
+    }
+
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, heads, _, _] = queries.dims();
         let (queries, keys) = (widened(queries), widened(keys));

@@ -192,11 +192,20 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     }
 
     /// The bias that [`ScoreKernel::Dot`] adds to the scores of each projected key, if any; [`Memory`](crate::Memory)
-    /// keeps it. A term that is equal for all keys of a query may be left out: softmax ignores it.
+    /// keeps it. A term that is equal for all keys of a query is a [`query_bias`](Self::query_bias).
     ///
     /// # Shapes
     /// - keys `[batch, key_heads, keys, size]`, result `[batch or 1, n, 1, keys]`, where `n` is heads, key_heads or 1
     fn key_bias(&self, _keys: &Tensor<4>) -> Option<Tensor<4>> {
+        None
+    }
+
+    /// The term of each projected query beside a [`key_bias`](Self::key_bias), equal for all its keys: softmax ignores
+    /// it, except beside sinks and under a `score_mod`, and so it is asked for only there and by other normalizers.
+    ///
+    /// # Shapes
+    /// - queries `[batch, heads, queries, size]`, result `[batch, heads, queries, 1]`
+    fn query_bias(&self, _queries: &Tensor<4>) -> Option<Tensor<4>> {
         None
     }
 
@@ -232,36 +241,37 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         let [_, heads, num_queries, size] = queries.dims();
         let [_, _, num_keys, _] = keys.dims();
         let (device, dtype) = (queries.device(), queries.dtype());
-        let (of_keys, scores) = match self.kernel() {
+        let mut biases = Vec::new();
+        let scores = match self.kernel() {
             ScoreKernel::Dot { scale } => {
-                let bias = self.key_bias(&keys).map(|bias| per_head(bias, heads));
+                biases.extend(self.key_bias(&keys).map(|bias| per_head(bias, heads)));
+                biases.extend(self.query_bias(&queries));
                 let scale = scale.unwrap_or_else(|| default_scale(size));
-                (bias, dot_product_score(queries, keys, mask, scale))
+                dot_product_score(queries, keys, mask, scale)
             }
-            ScoreKernel::Additive { weight } => (None, additive_score(queries, keys, weight, mask)),
+            ScoreKernel::Additive { weight } => additive_score(queries, keys, weight, mask),
             ScoreKernel::Pairwise { term, weight } => {
-                (None, pairwise_score(queries, keys, &*term, weight, mask))
+                pairwise_score(queries, keys, &*term, weight, mask)
             }
             ScoreKernel::Custom => panic!(
                 "{}: expected a ScoringFunction with `score`, or with a `kernel` other than Custom",
                 type_name::<Self>()
             ),
         };
-        let of_positions = match self.position_term(num_queries, num_keys, &device, dtype) {
-            PositionTerm::None => None,
-            PositionTerm::PerKey(bias) => Some(checked_heads(bias, heads)),
+        match self.position_term(num_queries, num_keys, &device, dtype) {
+            PositionTerm::None => {}
+            PositionTerm::PerKey(bias) => biases.push(checked_heads(bias, heads)),
             PositionTerm::PerDistance(bias) => {
                 let bias = checked_heads(bias, heads);
-                Some(functional::along_diagonals(bias, num_queries))
+                biases.push(functional::along_diagonals(bias, num_queries));
             }
             PositionTerm::PerPair => panic!(
                 "{}: expected a ScoringFunction with `score`, which adds the term of positions per pair",
                 type_name::<Self>()
             ),
-        };
-        let biases = of_keys.into_iter().chain(of_positions);
+        }
         // Like the fused kernel, a sum with a bias is not rounded to half precision.
-        biases.fold(scores, |scores, bias| {
+        biases.into_iter().fold(scores, |scores, bias| {
             let scores = widened(scores);
             let dtype = scores.dtype();
             scores + bias.cast(dtype)

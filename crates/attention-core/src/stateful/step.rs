@@ -23,11 +23,8 @@ pub(super) fn prepare<A: 'static>(
     let (known, num_queries) = mask.without_positions();
     let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
     let keys = project(fill_padding(to_four_axes(keys), &known, [1, num_queries]));
-    let mask = if mask.depends_on_positions() {
-        mask
-    } else {
-        known
-    };
+    let depends_on_queries = mask.depends_on_positions();
+    let mask = if depends_on_queries { mask } else { known };
     let mut rows = Memory::of_projected(keys, to_four_axes(values), mask).rows;
     rows.shared = Some(Box::new(rows.share()));
     Memory::owned_by::<A>(rows)
@@ -78,8 +75,7 @@ pub(super) fn expect_state(module: &str, state: &Tensor<2>, memory: &Memory) {
     );
 }
 
-/// 1 on the first unmasked key, `rest` on all keys after it and 0 on the padding before it, `[batch, keys]`: the same
-/// as for a text without padding at its left.
+/// 1 on the first unmasked key, `rest` on the other unmasked keys and 0 on masked ones, `[batch, keys]`.
 pub(super) fn on_first_key(memory: &Memory, rest: f64) -> Tensor<2> {
     let others = per_key(memory, rest);
     let [batch, num_keys] = others.dims();
@@ -93,7 +89,7 @@ pub(super) fn on_first_key(memory: &Memory, rest: f64) -> Tensor<2> {
     let ones = Tensor::ones([batch, 1, 1, num_keys], &others.device());
     let attended = flat(fill_masked(ones, mask, 0.0));
     let so_far = attended.clone().cumsum(1);
-    let others = others.mask_fill(so_far.clone().equal_elem(0), 0.0);
+    let others = others.mask_fill(attended.clone().equal_elem(0), 0.0);
     others.mask_fill((so_far * attended).equal_elem(1), 1.0)
 }
 

@@ -6,7 +6,7 @@ use attention_core::stateful::{
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask, Memory};
 use attention_tests::{Array, assert_all_same, assert_close, assert_same, device, refuses};
 use burn::module::Param;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Bool, Device, Tensor};
 
 const QUERY: usize = 3;
 const VALUE: usize = 5;
@@ -50,6 +50,20 @@ fn run(attention: &Forward, steps: u64, device: &Device) -> (Vec<Array>, Forward
         Array::read(output.weights)
     });
     (weights.collect(), state)
+}
+
+/// The weight before the first step is none on masked keys, wherever these are.
+#[test]
+fn the_rest_is_on_unmasked_keys() {
+    device::each(|device| {
+        let inner = AdditiveAttentionConfig::new(QUERY, VALUE, 4).init(device);
+        let attention = ForwardAttentionConfig::new().with_rest(0.5).init(inner);
+        let rows = || Tensor::<3>::ones([1, 4, VALUE], device);
+        let keep = Tensor::<2, Bool>::from_data([[false, true, false, true]], device);
+        let memory = attention.prepare(rows(), rows(), Mask::not_padding(keep));
+        let weights = attention.initial_state(&memory).weights;
+        assert_same("rest", weights, &Array::new(&[1, 4], [0.0, 1.0, 0.0, 0.5]));
+    });
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use attention_core::{Mask, Normalizer};
 use attention_tests::{
-    Array, MaskSpec, assert_close, assert_same, assert_zero, device, masks, normalizers, oracle,
+    Array, MaskSpec, assert_all_close, assert_close, assert_same, assert_zero, device, masks,
+    normalizers, oracle,
 };
 use burn::tensor::{DType, Device, Tensor};
 
@@ -352,6 +353,36 @@ fn half_precision_rounds_once() {
                 assert_close("half", weights, &expected, device::epsilon(dtype));
             }
         }
+    });
+}
+
+/// Far out on the tail of a kernel some scores underflow beside others that just do not.
+#[test]
+fn what_underflows_has_no_gradient() {
+    device::each_training(|device| {
+        let scores = Array::new(&[1, 1, 1, 2], [-87.0, -110.0]);
+        let received = Array::new(&[1, 1, 1, 2], [10.0, 3.0]);
+        let run = |normalizer, scores: &Array| {
+            run(
+                normalizer,
+                scores,
+                &MaskSpec::None,
+                &received,
+                device,
+                DType::F32,
+            )
+        };
+        let expected = [
+            Array::new(&[1, 1, 1, 2], [1.0, 0.0]),
+            Array::full(&[1, 1, 1, 2], 0.0),
+        ];
+        let found = run(Normalizer::NormalizedSigmoid, &scores);
+        assert_all_close("normalized sigmoid", &found, &expected, 1e-6);
+        let found = run(
+            Normalizer::SumNormalized,
+            &Array::new(&[1, 1, 1, 2], [1.3e-38, 0.0]),
+        );
+        assert_all_close("sum", &found, &expected, 1e-6);
     });
 }
 

@@ -71,6 +71,10 @@ macro_rules! scores {
                 match self { $(Self::$kind(score) => score.key_bias(keys),)+ }
             }
 
+            fn query_bias(&self, queries: &Tensor<4>) -> Option<Tensor<4>> {
+                match self { $(Self::$kind(score) => score.query_bias(queries),)+ }
+            }
+
             fn position_term(
                 &self,
                 num_queries: usize,

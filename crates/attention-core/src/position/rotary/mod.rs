@@ -106,10 +106,8 @@ impl<S: ScoringFunction> Rotary<S> {
             "Rotary: rows of {} features expected, as RotaryConfig says, got {size}",
             self.size
         );
-        let dtype = wide(rows.dtype());
-        let tables = self
-            .tables
-            .select(positions, [batch, num_rows], &rows.device());
+        let (device, dtype) = (rows.device(), wide(rows.dtype()));
+        let tables = (self.tables).select(positions, [batch, num_rows], &device);
         let [cosines, sines] = tables.map(|table| table.cast(dtype));
         functional::rotate(rows, cosines, sines, self.layout)
     }
@@ -136,6 +134,10 @@ impl<S: ScoringFunction> ScoringFunction for Rotary<S> {
         self.score.key_bias(keys)
     }
 
+    fn query_bias(&self, queries: &Tensor<4>) -> Option<Tensor<4>> {
+        self.score.query_bias(queries)
+    }
+
     fn position_term(
         &self,
         num_queries: usize,
@@ -143,8 +145,7 @@ impl<S: ScoringFunction> ScoringFunction for Rotary<S> {
         device: &Device,
         dtype: DType,
     ) -> PositionTerm {
-        self.score
-            .position_term(num_queries, num_keys, device, dtype)
+        (self.score).position_term(num_queries, num_keys, device, dtype)
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {

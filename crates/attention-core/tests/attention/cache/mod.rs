@@ -3,6 +3,7 @@
 mod given;
 mod models;
 mod options;
+mod uneven;
 
 use attention_core::position::RotaryConfig;
 use attention_core::score::{DotProductScoreConfig, GaussianScoreConfig};
