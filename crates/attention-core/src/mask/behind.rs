@@ -39,11 +39,8 @@ impl Mask {
 
 impl Lengths {
     fn behind(&self, number: usize, keys: usize) -> Self {
-        Self {
-            ends: self.ends.clone().clamp(0, keys as i64) + number as i64,
-            of_examples: None,
-            makers: self.makers.clone(),
-        }
+        let ends = self.ends.clone().clamp(0, keys as i64) + number as i64;
+        Self::new(self.makers.clone(), ends)
     }
 }
 
@@ -63,18 +60,15 @@ impl Flags {
 impl Intervals {
     /// Whether an interval begins after the first key.
     fn have_gaps(&self) -> bool {
-        self.bounds
-            .iter()
-            .any(|&[start, end]| 0 < start && start < end)
+        let mut bounds = self.bounds.iter();
+        bounds.any(|&[start, end]| 0 < start && start < end)
     }
 
     /// Intervals [without gaps](Self::have_gaps), extended by the keys in front.
-    fn behind(self, number: usize) -> Self {
+    fn behind(mut self, number: usize) -> Self {
         let longer = |[start, end]: [usize; 2]| [0, number + if start < end { end } else { 0 }];
-        Self {
-            bounds: self.bounds.into_iter().map(longer).collect(),
-            ..self
-        }
+        self.bounds = self.bounds.into_iter().map(longer).collect();
+        self
     }
 
     fn flags_behind(&self, number: usize, keys: usize, device: &Device) -> Flags {
@@ -83,10 +77,8 @@ impl Intervals {
             let own = move |key| start + number <= key && key < end + number;
             (0..number + keys).map(move |key| key < number || own(key))
         });
-        let keep = TensorData::new(
-            keep.collect::<Vec<bool>>(),
-            [batch, 1, queries, number + keys],
-        );
+        let shape = [batch, 1, queries, number + keys];
+        let keep = TensorData::new(keep.collect::<Vec<bool>>(), shape);
         Flags::new("Mask::intervals", Tensor::from_data(keep, device))
     }
 }

@@ -4,44 +4,28 @@ use std::fmt;
 
 use burn::tensor::Tensor;
 
+use super::Mask;
 use super::dense::Flags;
 use super::lengths::Lengths;
 use super::positions::Window;
-use super::{Mask, Parts};
 
 /// The parts of the mask, joined by `&`: `valid lengths [2, 1] & causal`, with the shapes of tensors, or `none`.
 impl fmt::Display for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts {
-            lens,
-            windows,
-            intervals,
-            segments,
-            flags,
-            ..
-        } = self.parts();
-        let mut parts = Vec::new();
-        parts.extend(
-            lens.as_ref()
-                .map(|of| format!("{} {:?}", of.makers, of.ends.dims())),
-        );
-        parts.extend(windows.bottom_right.map(|window| window.to_string()));
-        parts.extend(windows.top_left.map(|window| format!("{window}, top left")));
-        parts.extend(
-            intervals
-                .as_ref()
-                .map(|of| format!("intervals {:?}", of.shape)),
-        );
-        parts.extend(
-            segments
-                .iter()
-                .map(|of| format!("segments of {} rows", of.batch())),
-        );
-        parts.extend(
-            flags
-                .as_ref()
-                .map(|of| format!("{} {:?}", of.makers, of.keep.dims())),
-        );
+        let own = self.parts();
+        let lens = own.lens.iter();
+        let lens = lens.map(|of| format!("{} {:?}", of.makers, of.ends.dims()));
+        let bottom_right = own.windows.bottom_right.iter().map(Window::to_string);
+        let top_left = own.windows.top_left.iter();
+        let top_left = top_left.map(|window| format!("{window}, top left"));
+        let intervals = own.intervals.iter();
+        let intervals = intervals.map(|of| format!("intervals {:?}", of.shape));
+        let segments = own.segments.iter();
+        let segments = segments.map(|of| format!("segments of {} rows", of.batch()));
+        let flags = own.flags.iter();
+        let flags = flags.map(|of| format!("{} {:?}", of.makers, of.keep.dims()));
+        let windows = bottom_right.chain(top_left).chain(intervals);
+        let mut parts: Vec<String> = lens.chain(windows).chain(segments).chain(flags).collect();
         if parts.is_empty() {
             parts.push("none".to_owned());
         }

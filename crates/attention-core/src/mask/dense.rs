@@ -122,10 +122,9 @@ impl Flags {
     /// The part that is equal for all queries.
     pub(super) fn of_keys_alone(&self) -> Option<Self> {
         let [_, _, queries, _] = self.keep.dims();
-        let keep = if queries == 1 {
-            Some(&self.keep)
-        } else {
-            self.of_keys.as_ref()
+        let keep = match queries {
+            1 => Some(&self.keep),
+            _ => self.of_keys.as_ref(),
         };
         keep.map(|keep| Self {
             keep: keep.clone(),

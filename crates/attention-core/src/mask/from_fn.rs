@@ -43,9 +43,8 @@ impl Mask {
         });
         let keep: Vec<bool> = places.collect();
         let of_heads: Vec<&[bool]> = keep.chunks(queries * keys).collect();
-        let heads_agree = of_heads
-            .chunks(heads)
-            .all(|heads| heads.iter().all(|head| head == &heads[0]));
+        let mut examples = of_heads.chunks(heads);
+        let heads_agree = examples.all(|heads| heads.iter().all(|head| head == &heads[0]));
         let rows = |head: &&[bool]| head.chunks(keys).map(interval).collect();
         let first_heads = of_heads.iter().step_by(heads);
         let bounds: Option<Vec<Vec<[usize; 2]>>> = first_heads.map(rows).collect();

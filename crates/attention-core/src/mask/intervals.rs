@@ -61,9 +61,7 @@ impl Mask {
         }
         .into()
     }
-}
 
-impl Mask {
     /// The intervals of some queries of example `b`, if the mask consists of intervals alone.
     pub(crate) fn of_example(&self, b: usize, queries: Range<usize>) -> Self {
         let bounds = self.parts().intervals.as_ref().map(|of| {

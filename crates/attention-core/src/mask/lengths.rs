@@ -64,13 +64,8 @@ impl Mask {
     }
 
     fn of_lengths(maker: &str, ends: Tensor<2, Int>) -> Self {
-        let lens = Lengths {
-            ends: wide(ends),
-            of_examples: None,
-            makers: maker.to_string(),
-        };
         Parts {
-            lens: Some(lens),
+            lens: Some(Lengths::new(maker.to_string(), wide(ends))),
             ..Parts::default()
         }
         .into()
@@ -78,6 +73,14 @@ impl Mask {
 }
 
 impl Lengths {
+    pub(super) fn new(makers: String, ends: Tensor<2, Int>) -> Self {
+        Self {
+            ends,
+            of_examples: None,
+            makers,
+        }
+    }
+
     /// The tensor, to check against the tensors of a call.
     pub(super) fn argument(&self) -> Argument<'_> {
         Argument::on_device(&self.makers, &self.ends)
@@ -86,16 +89,11 @@ impl Lengths {
     /// The part that is equal for all queries.
     pub(super) fn of_examples_alone(&self) -> Option<Self> {
         let [_, queries] = self.ends.dims();
-        let ends = if queries == 1 {
-            Some(&self.ends)
-        } else {
-            self.of_examples.as_ref()
+        let ends = match queries {
+            1 => Some(&self.ends),
+            _ => self.of_examples.as_ref(),
         };
-        ends.map(|ends| Self {
-            ends: ends.clone(),
-            of_examples: None,
-            makers: self.makers.clone(),
-        })
+        ends.map(|ends| Self::new(self.makers.clone(), ends.clone()))
     }
 
     /// The lengths of other examples, which `f` selects along the batch; a single example serves all.
@@ -122,11 +120,8 @@ impl Lengths {
 
     /// The keys within the lengths of both.
     pub(super) fn minimum(self, other: Self) -> Self {
-        let of_examples = both(
-            self.of_examples_alone(),
-            other.of_examples_alone(),
-            Self::of_both,
-        );
+        let [own, others] = [&self, &other].map(Self::of_examples_alone);
+        let of_examples = both(own, others, Self::of_both);
         Self {
             of_examples: of_examples.map(|lens| lens.ends),
             ..self.of_both(other)
@@ -139,11 +134,7 @@ impl Lengths {
         } else {
             format!("{} & {}", self.makers, other.makers)
         };
-        Self {
-            ends: minimum(&other.makers, self.ends, other.ends),
-            of_examples: None,
-            makers,
-        }
+        Self::new(makers, minimum(&other.makers, self.ends, other.ends))
     }
 }
 
@@ -173,10 +164,9 @@ pub(super) fn minimum<const D: usize>(
     a: Tensor<D, Int>,
     b: Tensor<D, Int>,
 ) -> Tensor<D, Int> {
-    let dtype = if a.dtype() == DType::I32 {
-        b.dtype()
-    } else {
-        DType::I64
+    let dtype = match a.dtype() {
+        DType::I32 => b.dtype(),
+        _ => DType::I64,
     };
     let (a, b) = expand_to_common(what, a.cast(dtype), b.cast(dtype));
     a.min_pair(b)

@@ -119,14 +119,11 @@ impl Mask {
         let select_lens = |ends: Tensor<2, Int>| ends.select(0, indices.clone());
         // Converted to integers, because burn-flex 0.22.1 selects booleans into a tensor of another type.
         let select_flags = |keep: Tensor<4, Bool>| keep.int().select(0, indices.clone()).bool();
-        let of_segments = parts.segments.iter();
+        let (of_intervals, of_segments) = (parts.intervals.as_ref(), parts.segments.iter());
         Parts {
             lens: parts.lens.as_ref().map(|lens| lens.map(select_lens)),
             windows: parts.windows,
-            intervals: parts
-                .intervals
-                .as_ref()
-                .map(|of| of.select(indices.clone())),
+            intervals: of_intervals.map(|of| of.select(indices.clone())),
             interval_keys: parts.interval_keys,
             segments: of_segments.map(|of| of.select(indices.clone())).collect(),
             flags: parts.flags.as_ref().map(|flags| flags.map(select_flags)),
@@ -222,6 +219,23 @@ impl Parts {
     fn depends_on_positions(&self) -> bool {
         !self.windows.is_none() || !self.segments.is_empty()
     }
+
+    /// The parts of both.
+    fn and(own: Arc<Self>, other: Arc<Self>) -> Arc<Self> {
+        let (own, other) = (Arc::unwrap_or_clone(own), Arc::unwrap_or_clone(other));
+        Arc::new(Self {
+            lens: both(own.lens, other.lens, Lengths::minimum),
+            windows: own.windows.intersect(other.windows),
+            intervals: both(own.intervals, other.intervals, Intervals::both),
+            interval_keys: both(own.interval_keys, other.interval_keys, |keys, got| {
+                let what = "Mask::from_fn combined with `&`";
+                assert!(got == keys, "{what}: {keys} keys expected, got {got}");
+                keys
+            }),
+            segments: [own.segments, other.segments].concat(),
+            flags: both(own.flags, other.flags, Flags::intersect),
+        })
+    }
 }
 
 /// A query attends to a key where both masks say so.
@@ -233,30 +247,10 @@ impl BitAnd for Mask {
     type Output = Self;
 
     fn bitand(self, other: Self) -> Self {
-        let (parts, other) = match (self.parts, other.parts) {
-            (Some(parts), Some(other)) => {
-                (Arc::unwrap_or_clone(parts), Arc::unwrap_or_clone(other))
-            }
-            (parts, other) => {
-                return Self {
-                    parts: parts.or(other),
-                    resolved: None,
-                };
-            }
-        };
-        Parts {
-            lens: both(parts.lens, other.lens, Lengths::minimum),
-            windows: parts.windows.intersect(other.windows),
-            intervals: both(parts.intervals, other.intervals, Intervals::both),
-            interval_keys: both(parts.interval_keys, other.interval_keys, |keys, got| {
-                let what = "Mask::from_fn combined with `&`";
-                assert!(got == keys, "{what}: {keys} keys expected, got {got}");
-                keys
-            }),
-            segments: [parts.segments, other.segments].concat(),
-            flags: both(parts.flags, other.flags, Flags::intersect),
+        Self {
+            parts: both(self.parts, other.parts, Parts::and),
+            resolved: None,
         }
-        .into()
     }
 }
 

@@ -27,10 +27,7 @@ impl Mask {
     /// [`causal_top_left`](Self::causal_top_left) is the other alignment; the two agree where queries and keys are
     /// equal in number.
     pub fn causal() -> Self {
-        Self::of_windows(Windows {
-            bottom_right: Some(Window::CAUSAL),
-            top_left: None,
-        })
+        Self::of_windows(Some(Window::CAUSAL), None)
     }
 
     /// Query `i` attends to the keys `0 ..= i`, however many keys there are.
@@ -44,10 +41,7 @@ impl Mask {
     /// the libraries above; use [`causal`](Self::causal) instead. Rotary embedding and biases of positions count as
     /// `causal` does.
     pub fn causal_top_left() -> Self {
-        Self::of_windows(Windows {
-            bottom_right: None,
-            top_left: Some(Window::CAUSAL),
-        })
+        Self::of_windows(None, Some(Window::CAUSAL))
     }
 
     /// Query `i` attends to the key at its own position `i + keys - queries`, and to at most `before` keys before and
@@ -57,10 +51,7 @@ impl Mask {
     /// [`Attention::prepare`](crate::Attention::prepare) does not, so its keys must be finite if a gradient of their
     /// projection is wanted.
     pub fn window(before: usize, after: usize) -> Self {
-        Self::of_windows(Windows {
-            bottom_right: Some(Window::new(before, after)),
-            top_left: None,
-        })
+        Self::of_windows(Some(Window::new(before, after)), None)
     }
 
     /// Query `i` attends to its own key and the `size - 1` before it: as in Mistral's `sliding_window` and
@@ -80,13 +71,14 @@ impl Mask {
     /// [`window`](Self::window), aligned top-left: query `i` attends to key `i` and to at most `before` keys before and
     /// `after` keys after it, with the positions of [`causal_top_left`](Self::causal_top_left).
     pub fn window_top_left(before: usize, after: usize) -> Self {
-        Self::of_windows(Windows {
-            bottom_right: None,
-            top_left: Some(Window::new(before, after)),
-        })
+        Self::of_windows(None, Some(Window::new(before, after)))
     }
 
-    fn of_windows(windows: Windows) -> Self {
+    fn of_windows(bottom_right: Option<Window>, top_left: Option<Window>) -> Self {
+        let windows = Windows {
+            bottom_right,
+            top_left,
+        };
         Parts {
             windows,
             ..Parts::default()

@@ -44,8 +44,7 @@ impl Mask {
     /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor as long as in `shape`, an axis could be examples or queries, or the
-    /// mask is on another device.
+    /// As [`resolved_for`](Self::resolved_for).
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
         let Some(parts) = &self.parts else {
             return ResolvedMask::None;
@@ -63,16 +62,13 @@ impl Mask {
             assert_device(&lens.makers, Argument::on_device("mask", &lens.ends));
         }
         let [_, _, queries, keys] = shape;
-        if let Some(Intervals {
-            shape: [batch, queries],
-            ..
-        }) = &parts.intervals
-        {
-            let maker = parts
-                .interval_keys
-                .map_or("Mask::intervals", |_| "Mask::from_fn");
-            let keys = parts.interval_keys.unwrap_or(1);
-            check_axes(maker, [*batch, 1, *queries, keys], shape);
+        if let Some(of) = &parts.intervals {
+            let [batch, queries] = of.shape;
+            let (maker, keys) = match parts.interval_keys {
+                Some(keys) => ("Mask::from_fn", keys),
+                None => ("Mask::intervals", 1),
+            };
+            check_axes(maker, [batch, 1, queries, keys], shape);
         }
         for segments in &parts.segments {
             check_axes("segments", [segments.batch(), 1, 1, 1], shape);
