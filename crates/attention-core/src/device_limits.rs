@@ -71,9 +71,7 @@ impl fmt::Display for DeviceLimits {
             write!(f, ", {} in all", Bytes(memory))?;
         }
         let shared = Bytes(self.shared_memory as u64);
-        let Self {
-            units, bindings, ..
-        } = self;
+        let (units, bindings) = (self.units, self.bindings);
         write!(
             f,
             "; {shared} of shared memory, {units} units a cube, {bindings} bindings; "

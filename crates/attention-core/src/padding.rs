@@ -64,11 +64,8 @@ pub fn mask_of_tokens(rows: NewRows, shape: [usize; 2], device: &Device) -> Mask
     match rows {
         NewRows::All => Mask::none(),
         NewRows::First(_) => {
-            let lens: Vec<i64> = rows
-                .ranges(shape)
-                .iter()
-                .map(|of| of.len() as i64)
-                .collect();
+            let ranges = rows.ranges(shape).into_iter();
+            let lens: Vec<i64> = ranges.map(|of| of.len() as i64).collect();
             Mask::valid_lens(Tensor::from_data(lens.as_slice(), device))
         }
         NewRows::Last(_) => Mask::padding(is_padding(rows, shape, device)),
@@ -80,13 +77,11 @@ pub fn mask_of_tokens(rows: NewRows, shape: [usize; 2], device: &Device) -> Mask
 /// # Panics
 /// If `rows` do not fit the tokens.
 pub fn fill_padding_tokens(tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<2, Int> {
-    match rows {
-        NewRows::All => tokens,
-        _ => {
-            let padding = is_padding(rows, tokens.dims(), &tokens.device());
-            tokens.mask_fill(padding, 0)
-        }
+    if rows == NewRows::All {
+        return tokens;
     }
+    let padding = is_padding(rows, tokens.dims(), &tokens.device());
+    tokens.mask_fill(padding, 0)
 }
 
 /// The row of the first token of each example, `[batch, size]`; any row for an example without tokens.
@@ -125,10 +120,8 @@ fn tokens_at(
 /// True where a row is not a token, `[batch, rows]`.
 fn is_padding(rows: NewRows, shape: [usize; 2], device: &Device) -> Tensor<2, Bool> {
     let [_, num_rows] = shape;
-    let ranges = rows.ranges(shape);
-    let of_example = ranges
-        .iter()
-        .flat_map(|of| (0..num_rows).map(|row| !of.contains(&row)));
-    let padding = TensorData::new(of_example.collect::<Vec<bool>>(), shape);
+    let of_example = |of: Range<usize>| (0..num_rows).map(move |row| !of.contains(&row));
+    let padding = rows.ranges(shape).into_iter().flat_map(of_example);
+    let padding = TensorData::new(padding.collect::<Vec<bool>>(), shape);
     Tensor::from_data(padding, device)
 }

@@ -134,24 +134,18 @@ impl<S: ScoringFunction> Attention<S> {
         options: &AttentionOptions,
         attend: impl Fn(Sequences, &KeysAndValues, Call) -> [Sequences; N],
     ) -> [Sequences; N] {
-        let Cached {
-            rows,
-            positions,
-            ragged,
-        } = cached;
+        let positions = cached.positions;
         let call = Call::with(options).at(&positions);
         let [_, heads, num_queries, _] = queries.dims();
-        let rows = rows.for_queries(&options.mask, [heads, num_queries]);
-        let Some(ragged) = ragged else {
+        let rows = (cached.rows).for_queries(&options.mask, [heads, num_queries]);
+        let Some(ragged) = cached.ragged else {
             return attend(queries, &rows, call);
         };
         check_uneven(options);
         if !self.scores_positions(&queries, &rows) {
-            let starts: Vec<i64> = ragged
-                .iter()
-                .map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64)
-                .collect();
-            let starts = Some(&starts[..]);
+            let starts = ragged.iter();
+            let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
+            let starts = Some(&starts.collect::<Vec<_>>()[..]);
             return attend(queries, &rows, Call { starts, ..call });
         }
         // Such a score counts positions from the last key, so each example is computed by itself.

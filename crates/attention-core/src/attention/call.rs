@@ -24,14 +24,9 @@ impl<'a> Call<'a> {
     }
 
     /// This call with its queries at `positions`.
-    pub(crate) fn at<'b>(self, positions: &'b Positions) -> Call<'b>
-    where
-        'a: 'b,
-    {
-        Call {
-            positions: Some(positions),
-            ..self
-        }
+    pub(crate) fn at(mut self, positions: &'a Positions) -> Self {
+        self.positions = Some(positions);
+        self
     }
 
     /// Whether the options have extra keys.

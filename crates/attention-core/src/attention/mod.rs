@@ -125,34 +125,28 @@ impl<S: ScoringFunction> Attention<S> {
     ///
     /// # Panics
     /// If it is no finite number above 0.
-    pub fn with_soft_cap(self, soft_cap: f64) -> Self {
+    pub fn with_soft_cap(mut self, soft_cap: f64) -> Self {
         assert!(
             soft_cap.is_finite() && soft_cap > 0.0,
             "attention: soft_cap expected a finite number above 0, got {soft_cap}"
         );
-        Self {
-            soft_cap: Some(soft_cap),
-            ..self
-        }
+        self.soft_cap = Some(soft_cap);
+        self
     }
 
     /// Adds to every call a key whose score and value are 0: weights are `exp(score) / (1 + sum exp(score))`, and a
     /// query may attend to nothing.
     ///
     /// Burn's `quiet_softmax`, PyTorch's `add_zero_attn`. Miller 2023, "Attention Is Off By One".
-    pub fn with_zero_key(self) -> Self {
-        Self {
-            zero_key: true,
-            ..self
-        }
+    pub fn with_zero_key(mut self) -> Self {
+        self.zero_key = true;
+        self
     }
 
     /// Adds learned keys and values to every call that passes none.
-    pub fn with_extra_keys(self, extra_keys: ExtraKeys) -> Self {
-        Self {
-            extra_keys: Some(extra_keys),
-            ..self
-        }
+    pub fn with_extra_keys(mut self, extra_keys: ExtraKeys) -> Self {
+        self.extra_keys = Some(extra_keys);
+        self
     }
 
     /// Adds a learned sink to each of `heads` heads, with an initial logit of 0. Calls with another number of heads
@@ -160,15 +154,13 @@ impl<S: ScoringFunction> Attention<S> {
     ///
     /// # Panics
     /// If `heads` is 0.
-    pub fn with_sinks(self, heads: usize, device: &Device) -> Self {
+    pub fn with_sinks(mut self, heads: usize, device: &Device) -> Self {
         assert!(
             heads > 0,
             "attention: sinks of at least one head expected, got none"
         );
-        Self {
-            sinks: Some(Initializer::Zeros.init([heads], device)),
-            ..self
-        }
+        self.sinks = Some(Initializer::Zeros.init([heads], device));
+        self
     }
 
     /// The context of each query, with a mask, or with [`AttentionOptions`]: a bias, a soft-cap, sinks, ..

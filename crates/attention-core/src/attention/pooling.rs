@@ -118,17 +118,11 @@ impl<S: ScoringFunction> Attention<S> {
         call: Call,
     ) -> Option<Sequences> {
         call.options.check(NAME, sizes, &queries, rows);
-        let Sizes {
-            batch,
-            heads,
-            num_queries,
-            num_keys,
-            ..
-        } = sizes;
+        let (num_queries, num_keys) = (sizes.num_queries, sizes.num_keys);
         let has_keys = num_keys > 0 || call.has_extra_keys();
-        (batch * heads * num_queries > 0 && has_keys).then(|| {
+        (sizes.batch * sizes.heads * num_queries > 0 && has_keys).then(|| {
             if !call.has_extra_keys() {
-                queries = fill_keyless(queries, &rows.mask, [heads, num_keys]);
+                queries = fill_keyless(queries, &rows.mask, [sizes.heads, num_keys]);
             }
             let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
             queries.changed_if(!self.score.compares_as_given(), |queries| {
@@ -211,8 +205,7 @@ impl<S: ScoringFunction> Attention<S> {
             return PositionTerm::None;
         }
         let (device, dtype) = (queries.device(), queries.dtype());
-        self.score
-            .position_term(num_queries, num_keys, &device, dtype)
+        (self.score).position_term(num_queries, num_keys, &device, dtype)
     }
 
     /// Score, normalizer, dropout and weighted sum, as separate steps.
@@ -278,11 +271,9 @@ impl<S: ScoringFunction> Attention<S> {
         }
         let (rows, ..) = with_extra_keys(rows, sizes, Default::default(), extra.clone(), None);
         let scores = Tensor::cat([of_extra, scores].map(widened).into(), 3);
-        let AttentionOutput { context, weights } = self.finish(scores, &rows, call, dtype);
-        AttentionOutput {
-            context,
-            weights: extra_keys_last(weights, number),
-        }
+        let mut output = self.finish(scores, &rows, call, dtype);
+        output.weights = extra_keys_last(output.weights, number);
+        output
     }
 
     /// The context from scores.

@@ -90,11 +90,8 @@ impl KeyValueCache {
         // A lone query reads nothing beyond its window.
         let window = self.window.unwrap_or(usize::MAX);
         let is_lone = is_even && num_rows == 1;
-        let first = if is_lone {
-            longest.saturating_sub(window)
-        } else {
-            0
-        };
+        let before_window = longest.saturating_sub(window);
+        let first = if is_lone { before_window } else { 0 };
         let mask = if is_lone || num_rows == 0 {
             Mask::none()
         } else if is_even {
@@ -179,9 +176,8 @@ impl KeyValueCache {
         }
         let needed = |examples: &[Example]| {
             let all = examples.iter().zip(tokens);
-            all.map(|(of, tokens)| of.kept + tokens.len())
-                .max()
-                .unwrap_or(0)
+            let lengths = all.map(|(of, tokens)| of.kept + tokens.len());
+            lengths.max().unwrap_or(0)
         };
         let space = self.rows.as_ref().map_or(0, |rows| rows.keys.dims()[2]);
         if let Some(rows) = &mut self.rows
@@ -215,9 +211,8 @@ impl KeyValueCache {
         };
         let before = std::mem::replace(&mut self.examples, after);
         let kept = self.examples.iter().zip(&before);
-        let kept: Vec<_> = kept
-            .map(|(of, before)| before.kept - of.kept..before.kept)
-            .collect();
+        let kept = kept.map(|(of, before)| before.kept - of.kept..before.kept);
+        let kept: Vec<_> = kept.collect();
         let grown = |stored: Option<Tensor<4>>, like: &Tensor<4>| {
             let [batch, heads, _, size] = like.dims();
             let options = (&like.device(), like.dtype());

@@ -56,11 +56,7 @@ impl KeyValueCache {
     /// capacity is exceeded, or tokens inside the window are missing before the given ones.
     pub fn with_keys(mut self, given: CachedKeys) -> Self {
         const NAME: &str = "KeyValueCache::with_keys";
-        let CachedKeys {
-            keys,
-            values,
-            tokens,
-        } = given;
+        let (keys, values, tokens) = (given.keys, given.values, given.tokens);
         let lengths = self.lengths();
         assert!(
             self.rows.is_none(),

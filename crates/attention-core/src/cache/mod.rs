@@ -6,7 +6,7 @@ mod cached_keys;
 mod new_rows;
 mod rows;
 
-use std::iter::{repeat, repeat_n};
+use std::iter::repeat_n;
 use std::ops::Range;
 
 use burn::tensor::{Device, Int, Tensor};
@@ -75,7 +75,7 @@ impl KeyValueCache {
     ///
     /// # Panics
     /// If `window` is 0 or above the capacity, or the cache is not empty.
-    pub fn with_window(self, window: usize) -> Self {
+    pub fn with_window(mut self, window: usize) -> Self {
         let most = self.capacity.unwrap_or(usize::MAX);
         assert!(
             (1..=most).contains(&window),
@@ -86,10 +86,8 @@ impl KeyValueCache {
             "KeyValueCache: a window expected for an empty cache, got one of lengths {:?}",
             self.lengths()
         );
-        Self {
-            window: Some(window),
-            ..self
-        }
+        self.window = Some(window);
+        self
     }
 
     /// An empty cache, with a window if one is given.
@@ -97,10 +95,7 @@ impl KeyValueCache {
     /// # Panics
     /// If the window is 0.
     pub fn of_window(window: Option<usize>) -> Self {
-        match window {
-            Some(window) => Self::new().with_window(window),
-            None => Self::new(),
-        }
+        window.map_or_else(Self::new, |window| Self::new().with_window(window))
     }
 
     /// The number of tokens that each example has seen, evicted ones included; empty before the first call.
@@ -182,13 +177,8 @@ impl KeyValueCache {
     ) -> Positions {
         let batch = tokens.len();
         self.assert_examples(batch);
-        let examples = self
-            .examples
-            .iter()
-            .copied()
-            .chain(repeat(Example::default()));
-        let lengths = examples.map(|of| of.evicted + of.kept);
-        let starts: Vec<usize> = lengths.take(batch).collect();
+        let mut starts = self.lengths();
+        starts.resize(batch, 0);
         let is_whole = tokens.iter().all(|of| *of == (0..num_rows));
         match starts.first() {
             Some(&start) if is_whole && starts.iter().all(|other| *other == start) => {

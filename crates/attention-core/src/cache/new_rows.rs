@@ -21,26 +21,22 @@ impl NewRows<'_> {
     /// # Panics
     /// If the number of examples differs, or there are more tokens than rows.
     pub fn ranges(self, [batch, num_rows]: [usize; 2]) -> Vec<Range<usize>> {
-        let checked = |lens: &[usize]| {
-            assert!(
-                lens.len() == batch,
-                "NewRows: a number of tokens expected for each of {batch} examples, got {}",
-                lens.len()
-            );
-            if let Some(len) = lens.iter().find(|len| **len > num_rows) {
-                panic!("NewRows: at most {num_rows} tokens expected, as many as rows, got {len}");
-            }
+        let lens = match self {
+            Self::All => return vec![0..num_rows; batch],
+            Self::First(lens) | Self::Last(lens) => lens,
         };
-        match self {
-            Self::All => vec![0..num_rows; batch],
-            Self::First(lens) => {
-                checked(lens);
-                lens.iter().map(|len| 0..*len).collect()
-            }
-            Self::Last(lens) => {
-                checked(lens);
-                lens.iter().map(|len| num_rows - len..num_rows).collect()
-            }
+        assert!(
+            lens.len() == batch,
+            "NewRows: a number of tokens expected for each of {batch} examples, got {}",
+            lens.len()
+        );
+        if let Some(len) = lens.iter().find(|len| **len > num_rows) {
+            panic!("NewRows: at most {num_rows} tokens expected, as many as rows, got {len}");
         }
+        let range = |&len: &usize| match self {
+            Self::Last(_) => num_rows - len..num_rows,
+            _ => 0..len,
+        };
+        lens.iter().map(range).collect()
     }
 }

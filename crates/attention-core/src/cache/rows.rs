@@ -86,15 +86,8 @@ pub(super) fn write(
             let slices = [0..batch, 0..heads, first..first + num_rows, 0..size];
             all.slice_assign(slices, new.clone())
         } else {
-            let of = || {
-                Places::of(
-                    before,
-                    tokens,
-                    heads,
-                    [num_rows, all.dims()[2]],
-                    &new.device(),
-                )
-            };
+            let sizes = [num_rows, all.dims()[2]];
+            let of = || Places::of(before, tokens, heads, sizes, &new.device());
             places.get_or_insert_with(of).write(all, new.clone())
         };
     }

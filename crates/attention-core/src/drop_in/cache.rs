@@ -104,21 +104,17 @@ impl MultiHeadAttention {
     pub fn forward_cache(&self, input: MhaInput, cache: &mut MhaCache) -> MhaOutput {
         let mask = input.all_masks();
         let split = |name, layer| move |rows| split(name, layer, rows, self.n_heads);
-        let queries = cache
-            .query
-            .forward(input.query, split("queries", &self.query));
+        let queries = split("queries", &self.query);
+        let queries = cache.query.forward(input.query, queries);
         let keys = cache.key.forward(input.key, split("keys", &self.key));
-        let values = cache
-            .value
-            .forward(input.value, split("values", &self.value));
+        let values = split("values", &self.value);
+        let values = cache.value.forward(input.value, values);
         let memory = Memory::of_projected(keys, values, mask);
         let attention = self.attention();
         let output = attention.attend_with_weights(queries, &memory, Mask::none());
         let [batch, _, num_queries, _] = output.context.dims();
-        let contexts = reshape(
-            output.context.swap_dims(1, 2),
-            [batch, num_queries, self.d_model],
-        );
+        let dims = [batch, num_queries, self.d_model];
+        let contexts = reshape(output.context.swap_dims(1, 2), dims);
         let context = cache.output.forward(contexts, |contexts| {
             linear_of("contexts", of_linear(&self.output), contexts)
         });

@@ -46,22 +46,18 @@ impl MhaInput {
     ///
     /// # Shapes
     /// - mask_pad `[batch, keys]`
-    pub fn mask_pad(self, mask_pad: Tensor<2, Bool>) -> Self {
-        Self {
-            mask_pad: Some(mask_pad),
-            ..self
-        }
+    pub fn mask_pad(mut self, mask_pad: Tensor<2, Bool>) -> Self {
+        self.mask_pad = Some(mask_pad);
+        self
     }
 
     /// Sets the mask of pairs, true where masked.
     ///
     /// # Shapes
     /// - mask_attn `[batch, queries, keys]`
-    pub fn mask_attn(self, mask_attn: Tensor<3, Bool>) -> Self {
-        Self {
-            mask_attn: Some(mask_attn),
-            ..self
-        }
+    pub fn mask_attn(mut self, mask_attn: Tensor<3, Bool>) -> Self {
+        self.mask_attn = Some(mask_attn);
+        self
     }
 
     /// Sets a mask of this library, which is combined with the boolean ones. Burn has no such method: [`Mask::causal`]

@@ -230,15 +230,9 @@ fn context<const D: usize>(call: Call, score: FusedScore) -> Tensor<D> {
         composed(call.operation, why, call.queries.as_dispatch());
         return from_four_axes(Pooled::of(&call, &score).context);
     }
-    let Call {
-        queries,
-        rows,
-        sizes,
-        options,
-        ..
-    } = call;
+    let (queries, sizes, options) = (call.queries, call.sizes, call.options);
     let dropout = options.dropout.unwrap_or(0.0);
-    attend(queries, &rows, sizes, score, &options, dropout).into_tensor()
+    attend(queries, &call.rows, sizes, score, &options, dropout).into_tensor()
 }
 
 /// The results of a call composed of tensor operations.
@@ -252,17 +246,10 @@ struct Pooled {
 
 impl Pooled {
     fn of(call: &Call, score: &FusedScore) -> Self {
-        let Call {
-            operation,
-            queries,
-            rows: KeysAndValues {
-                keys, values, mask, ..
-            },
-            options,
-            ..
-        } = call;
-        let scores = score.scores(queries.to_tensor(), keys.to_tensor(), mask);
-        let modified = modify(operation, scores, options);
+        let (queries, keys) = (call.queries.to_tensor(), call.rows.keys.to_tensor());
+        let (values, mask, options) = (&call.rows.values, &call.rows.mask, &call.options);
+        let scores = score.scores(queries, keys, mask);
+        let modified = modify(call.operation, scores, options);
         let weights = softmax_with_sinks(modified.clone(), mask, options).cast(values.dtype());
         let dropped = drop_weights(weights.clone(), options.dropout.unwrap_or(0.0));
         Self {

@@ -17,23 +17,17 @@ pub(crate) fn with_extra_keys(
     [keys, values]: [Tensor<4>; 2],
     bias: Option<Tensor<4>>,
 ) -> (KeysAndValues, Sizes, AttentionOptions) {
-    let Sizes {
-        batch,
-        key_heads,
-        num_queries,
-        num_keys,
-        ..
-    } = sizes;
+    let num_keys = sizes.num_keys;
     let [_, _, number, _] = keys.dims();
     if let Some(relative) = options.relative_bias.take().filter(|_| num_keys > 0) {
-        options.add_bias(along_diagonals(relative, num_queries));
+        options.add_bias(along_diagonals(relative, sizes.num_queries));
     }
     options.bias = side_by_side(bias, options.bias, [number, num_keys]);
     let device = &rows.keys.device();
     let mask = rows.mask.behind(number, sizes.scores(), device);
     let joined = |own: Sequences, extra: Tensor<4>| {
         let [_, _, _, size] = extra.dims();
-        let extra = extra.expand([batch, key_heads, number, size]);
+        let extra = extra.expand([sizes.batch, sizes.key_heads, number, size]);
         match num_keys {
             0 => extra,
             _ => Tensor::cat(vec![extra, own.into_tensor()], 2),

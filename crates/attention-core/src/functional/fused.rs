@@ -131,6 +131,7 @@ pub(crate) fn attend(
         let [batch, heads, rows, _] = tensor.dims();
         Tensor::zeros([batch, heads, rows, 1], (&tensor.device(), tensor.dtype())).into()
     };
+    let pairwise = pairwise.filter(|_| size > 0);
     let inputs = AttentionInputs {
         queries: with_elements(queries).into_dispatch(),
         keys: with_elements(rows.read_keys()).into_dispatch(),
@@ -139,9 +140,7 @@ pub(crate) fn attend(
         packed_keys: OptionalTensor::of(rows.packed_keys()),
         modifiers,
         mask,
-        pairwise: pairwise
-            .filter(|_| size > 0)
-            .map(|term| term as Arc<dyn PairwiseKernel>),
+        pairwise: pairwise.map(|term| term as Arc<dyn PairwiseKernel>),
         scale,
         dropout,
         shared: rows.shared_gradients(),

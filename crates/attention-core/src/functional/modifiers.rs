@@ -99,23 +99,18 @@ impl AttentionOptions {
                 "{operation}: {name} expected [{batch} or 1, {heads} or 1, {rows} or 1, {size}{or_one}], got {got:?}"
             );
         }
-        if let Some(sinks) = &self.sinks {
-            let got = sinks.dims();
+        let sinks = self.sinks.as_ref();
+        if let Some([got]) = sinks.map(Tensor::dims) {
             assert!(
-                got == [heads],
-                "{operation}: sinks expected [{heads}], got {got:?}"
+                got == heads,
+                "{operation}: sinks expected [{heads}], got [{got}]"
             );
         }
+        let (bias, relative_bias) = (self.bias.as_ref(), self.relative_bias.as_ref());
         let others = [
-            self.bias
-                .as_ref()
-                .map(|bias| Argument::on_device("bias", bias)),
-            self.relative_bias
-                .as_ref()
-                .map(|bias| Argument::on_device("relative_bias", bias)),
-            self.sinks
-                .as_ref()
-                .map(|sinks| Argument::on_device("sinks", sinks)),
+            bias.map(|bias| Argument::on_device("bias", bias)),
+            relative_bias.map(|bias| Argument::on_device("relative_bias", bias)),
+            sinks.map(|sinks| Argument::on_device("sinks", sinks)),
         ];
         let first = queries.argument("queries");
         assert_together(operation, first, others.into_iter().flatten());
@@ -203,9 +198,8 @@ pub(crate) fn softmax_with_sinks(
     };
     let mask = mask.resolve(scores.dims(), &scores.device());
     let scores = scores.into_dispatch();
-    Tensor::from_dispatch(ops::softmax_with_sinks::<Dispatch>(
-        scores, &modifiers, mask,
-    ))
+    let weights = ops::softmax_with_sinks::<Dispatch>(scores, &modifiers, mask);
+    Tensor::from_dispatch(weights)
 }
 
 /// The sum of two biases, in `f32` at least.

@@ -56,11 +56,9 @@ pub struct AttentionOptions {
 
 impl AttentionOptions {
     /// Sets a modification of scores of your own; see [`score_mod`](Self::score_mod).
-    pub fn with_score_mod(self, score_mod: impl ScoreMod + 'static) -> Self {
-        Self {
-            score_mod: Some(Arc::new(score_mod)),
-            ..self
-        }
+    pub fn with_score_mod(mut self, score_mod: impl ScoreMod + 'static) -> Self {
+        self.score_mod = Some(Arc::new(score_mod));
+        self
     }
 
     /// # Panics
@@ -92,12 +90,7 @@ impl AttentionOptions {
             self.score_mod.is_none(),
             "{operation}: score_mod expected without extra keys, which have no place among the others"
         );
-        let Sizes {
-            batch,
-            key_heads,
-            num_keys,
-            ..
-        } = sizes;
+        let (batch, key_heads) = (sizes.batch, sizes.key_heads);
         let [_, _, number, _] = extra_keys.dims();
         for (name, extra, own) in [
             ("extra keys", extra_keys, &rows.keys),
@@ -106,7 +99,7 @@ impl AttentionOptions {
             let (got, [_, _, _, size]) = (extra.dims(), own.dims());
             let [of_batch, of_heads, of_rows, of_size] = got;
             // Keys of length 0 were not projected, either.
-            let fits = num_keys == 0 || of_size == size;
+            let fits = sizes.num_keys == 0 || of_size == size;
             assert!(
                 (of_batch == 1 || of_batch == batch)
                     && of_heads == key_heads
@@ -114,11 +107,8 @@ impl AttentionOptions {
                     && fits,
                 "{operation}: {name} expected [{batch} or 1, {key_heads}, {number}, {size}], got {got:?}"
             );
-            assert_together(
-                operation,
-                own.argument("keys"),
-                [Argument::floats(name, extra)],
-            );
+            let others = [Argument::floats(name, extra)];
+            assert_together(operation, own.argument("keys"), others);
         }
     }
 }

@@ -74,11 +74,8 @@ pub fn dot_product_score(
     assert_shape!(keys, [batch, key_heads, num_keys, size]);
     assert_divides("dot_product_score", key_heads, heads);
     let others = [Argument::floats("keys", &keys)];
-    assert_together(
-        "dot_product_score",
-        Argument::floats("queries", &queries),
-        others,
-    );
+    let first = Argument::floats("queries", &queries);
+    assert_together("dot_product_score", first, others);
     let shape = [batch, heads, num_queries, num_keys];
     if shape.contains(&0) || size == 0 {
         return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
@@ -118,12 +115,9 @@ pub fn pairwise_score(
     if let Some(weight) = &weight {
         assert_shape!(weight, [num_hiddens]);
     }
-    let of_weight = weight
-        .as_ref()
-        .map(|weight| Argument::floats("weight", weight));
-    let others = [Argument::floats("keys", &keys)]
-        .into_iter()
-        .chain(of_weight);
+    let of_keys = std::iter::once(Argument::floats("keys", &keys));
+    let of_weight = weight.iter().map(|of| Argument::floats("weight", of));
+    let others = of_keys.chain(of_weight);
     assert_together(NAME, Argument::floats("queries", &queries), others);
     let queries = widened(queries);
     let shape = [batch, heads, num_queries, num_keys];

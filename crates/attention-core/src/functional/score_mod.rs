@@ -40,11 +40,9 @@ pub(super) fn apply(operation: &str, scores: Tensor<4>, score_mod: &dyn ScoreMod
                 *after = before;
             }
             // The slope of a masked pair may be anything, but its gradient must stay 0.
-            *slope = if slope.is_finite() && before.is_finite() {
-                *slope
-            } else {
-                0.0
-            };
+            if !slope.is_finite() || !before.is_finite() {
+                *slope = 0.0;
+            }
         }
     }
     let tensor = |elements| Tensor::from_data(TensorData::new(elements, shape), (&device, dtype));

@@ -82,11 +82,8 @@ pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tenso
     assert_shape!(values, [batch, key_heads, num_keys, value_size]);
     assert_divides("weighted_sum", key_heads, heads);
     let others = [Argument::floats("values", &values)];
-    assert_together(
-        "weighted_sum",
-        Argument::floats("weights", &weights),
-        others,
-    );
+    let first = Argument::floats("weights", &weights);
+    assert_together("weighted_sum", first, others);
     if weights.dims().contains(&0) || value_size == 0 {
         let shape = [batch, heads, num_queries, value_size];
         return Tensor::zeros(shape, (&values.device(), values.dtype()));

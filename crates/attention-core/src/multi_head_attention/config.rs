@@ -3,6 +3,7 @@
 use burn::config::Config;
 use burn::nn::{Initializer, LinearConfig};
 use burn::tensor::Device;
+use burn_fused_layers::harness::checks::assert_positive;
 
 use super::MultiHeadAttention;
 use crate::attention::{Attention, ExtraKeys};
@@ -107,12 +108,7 @@ impl MultiHeadAttentionConfig {
             ("value_head_size", self.value_head_size.unwrap_or(1)),
             ("output_size", size(self.output_size)),
         ];
-        for (name, size) in sizes {
-            assert!(
-                size > 0,
-                "MultiHeadAttentionConfig: {name} expected at least 1, got 0"
-            );
-        }
+        assert_positive("MultiHeadAttentionConfig", &sizes);
         assert!(
             self.num_heads.is_multiple_of(num_key_value_heads),
             "MultiHeadAttentionConfig: num_key_value_heads expected to divide num_heads {}, got {num_key_value_heads}",
@@ -127,13 +123,14 @@ impl MultiHeadAttentionConfig {
         let value_head_size = self.value_head_size.unwrap_or(head_size);
         let keys = head_size * num_key_value_heads;
         let values = value_head_size * num_key_value_heads;
-        let contexts = value_head_size * self.num_heads;
+        let (contexts, output_size) = (value_head_size * self.num_heads, size(self.output_size));
         let linear = |from, to, bias: Option<bool>| {
             LinearConfig::new(from, to)
                 .with_bias(bias.unwrap_or(self.bias))
                 .with_initializer(self.initializer.clone())
                 .init(device)
         };
+        let output = || linear(contexts, output_size, self.output_bias);
         let mut attention = Attention::new(score, self.dropout);
         if let Some(soft_cap) = self.soft_cap {
             attention = attention.with_soft_cap(soft_cap);
@@ -150,9 +147,7 @@ impl MultiHeadAttentionConfig {
             query: linear(size(self.query_size), hiddens, self.query_bias),
             key: linear(size(self.key_size), keys, self.key_bias),
             value: linear(size(self.value_size), values, self.value_bias),
-            output: self
-                .output
-                .then(|| linear(contexts, size(self.output_size), self.output_bias)),
+            output: self.output.then(output),
             attention,
             num_heads: self.num_heads,
             num_key_value_heads,

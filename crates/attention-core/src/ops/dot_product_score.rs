@@ -23,17 +23,12 @@ pub struct DotProductScoreInputs<B: Backend> {
 
 /// The definition.
 pub(super) fn composed<B: Backend>(inputs: DotProductScoreInputs<B>) -> FloatTensor<B> {
-    let DotProductScoreInputs {
-        queries,
-        keys,
-        mask,
-        scale,
-    } = inputs;
+    let (queries, keys) = (inputs.queries, inputs.keys);
     let [_, heads, _, _] = queries.shape().dims();
     let [_, _, num_keys, _] = keys.shape().dims();
-    let masked = Masked::<B>::new(mask, num_keys, &queries);
+    let masked = Masked::<B>::new(inputs.mask, num_keys, &queries);
     let keys = masked.fill_padding(repeated::<B>(keys, heads));
-    let queries = B::float_mul_scalar(queries, scale.into());
+    let queries = B::float_mul_scalar(queries, inputs.scale.into());
     let scores = if masked.differs_per_query() {
         // Scores of non-finite rows are computed from the rows as they are. Gradients come from products of the finite
         // parts: the gradient of a masked pair is 0 and stays 0.

@@ -10,12 +10,9 @@ pub(crate) fn composed<B: Backend>(weights: FloatTensor<B>, probability: f64) ->
         return weights;
     }
     let keep = 1.0 - probability;
-    let mask = B::float_random(
-        weights.shape(),
-        Distribution::Bernoulli(keep),
-        &weights.device(),
-        weights.dtype().into(),
-    );
+    let (device, dtype) = (weights.device(), weights.dtype().into());
+    let is_kept = Distribution::Bernoulli(keep);
+    let mask = B::float_random(weights.shape(), is_kept, &device, dtype);
     B::float_mul_scalar(B::float_mul(weights, mask), (1.0 / keep).into())
 }
 

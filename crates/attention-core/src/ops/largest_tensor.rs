@@ -21,13 +21,9 @@ pub(super) fn assert_fits<B: AttentionBackend>(
     // Half precision is computed in f32.
     let size = queries.dtype().size().max(size_of::<f32>());
     let limit = B::largest_buffer(&queries.device());
-    check(
-        operation,
-        [batch, heads, num_queries, num_keys],
-        elements_of_pair * size,
-        limit,
-    )
-    .unwrap_or_else(|message| panic!("{message}"));
+    let pairs = [batch, heads, num_queries, num_keys];
+    let fits = check(operation, pairs, elements_of_pair * size, limit);
+    fits.unwrap_or_else(|message| panic!("{message}"));
 }
 
 fn check(

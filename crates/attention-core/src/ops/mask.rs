@@ -218,9 +218,8 @@ impl HostMask {
             mask.attended_keys(head(index, key_heads), heads / key_heads, queries, num_keys)
         });
         let padding: Vec<bool> = attended.map(|attended| !attended).collect();
-        padding
-            .contains(&true)
-            .then_some((padding, [batch, key_heads, num_keys]))
+        let shape = [batch, key_heads, num_keys];
+        padding.contains(&true).then_some((padding, shape))
     }
 }
 

@@ -105,15 +105,11 @@ impl<B: Backend> Masked<B> {
     pub(super) fn reached_by(&self, flags: BoolTensor<B>) -> BoolTensor<B> {
         let [batch, heads, num_keys, _] = flags.shape().dims();
         let settings = get_device_settings::<B>(&flags.device());
-        let masked = self
-            .0
-            .clone()
-            .expect("only asked of masks that differ per query");
+        let masked = self.0.clone();
+        let masked = masked.expect("only asked of masks that differ per query");
         let [_, _, queries, _] = masked.shape().dims();
-        let attended = B::bool_expand(
-            B::bool_not(masked),
-            [batch, heads, queries, num_keys].into(),
-        );
+        let shape = Shape::from([batch, heads, queries, num_keys]);
+        let attended = B::bool_expand(B::bool_not(masked), shape);
         let attended = B::bool_into_float(attended, settings.float_dtype);
         let flags = B::bool_into_float(flags, settings.float_dtype);
         let count = B::float_matmul(attended, flags);
@@ -131,10 +127,8 @@ pub(super) struct Split<B: Backend> {
 impl<B: Backend> Split<B> {
     pub(super) fn new(tensor: FloatTensor<B>) -> Self {
         let bool_dtype = bool_dtype::<B>(&tensor);
-        let largest = tensor
-            .dtype()
-            .finfo()
-            .map_or(f64::from(f32::MAX), |info| info.max);
+        let info = tensor.dtype().finfo();
+        let largest = info.map_or(f64::from(f32::MAX), |info| info.max);
         // NaN compares false, and infinity is larger.
         let magnitude = B::float_abs(B::float_detach(tensor.clone()));
         let is_finite = B::float_lower_equal_elem(magnitude, largest.into(), bool_dtype);
@@ -158,16 +152,10 @@ fn outside<B: Backend>(
     let shape = Shape::from([batch, 1, queries, num_keys]);
     let int_dtype = IntDType::from(end.dtype());
     let keys = B::int_arange(0..num_keys as i64, device, int_dtype);
-    let keys = B::int_expand(
-        B::int_reshape(keys, [1, 1, 1, num_keys].into()),
-        shape.clone(),
-    );
-    let before = B::int_lower(
-        keys.clone(),
-        B::int_expand(start, shape.clone()),
-        bool_dtype,
-    );
-    let after = B::int_greater_equal(keys, B::int_expand(end, shape), bool_dtype);
+    let keys = B::int_reshape(keys, [1, 1, 1, num_keys].into());
+    let [keys, start, end] = [keys, start, end].map(|of| B::int_expand(of, shape.clone()));
+    let before = B::int_lower(keys.clone(), start, bool_dtype);
+    let after = B::int_greater_equal(keys, end, bool_dtype);
     B::bool_or(before, after)
 }
 
@@ -175,10 +163,8 @@ pub(super) fn broadcast_or<B: Backend>(lhs: BoolTensor<B>, rhs: BoolTensor<B>) -
     let lhs_dims = lhs.shape().dims::<4>();
     let rhs_dims = rhs.shape().dims::<4>();
     let shape: [usize; 4] = std::array::from_fn(|axis| lhs_dims[axis].max(rhs_dims[axis]));
-    B::bool_or(
-        B::bool_expand(lhs, shape.into()),
-        B::bool_expand(rhs, shape.into()),
-    )
+    let [lhs, rhs] = [lhs, rhs].map(|flags| B::bool_expand(flags, shape.into()));
+    B::bool_or(lhs, rhs)
 }
 
 pub(super) fn bool_dtype<B: Backend>(like: &FloatTensor<B>) -> BoolDType {

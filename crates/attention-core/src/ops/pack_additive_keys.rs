@@ -29,16 +29,12 @@ pub(super) fn composed<B: Backend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTe
 
 /// Runs in the kernel of `attention-kernels`; half precision is packed as f32.
 pub(super) fn cpu<B: CpuBackend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTensor<B> {
-    let PackAdditiveKeysInputs {
-        keys,
-        mask,
-        num_queries,
-    } = readable(inputs);
+    let inputs = readable(inputs);
+    let (keys, mask, num_queries) = (&inputs.keys, on_host(&inputs.mask), inputs.num_queries);
     with_compiled!(keys.dtype(), E => {
         let shape = AdditiveScoreInputs::<E>::packed_shape(keys.shape().dims());
-        let rows = rows::<B, E>(&keys);
-        let packed =
-            AdditiveScoreInputs::packed_keys(rows, on_host(&mask), num_queries, Level::current());
-        tensor::<B, E>(packed, shape, E::DTYPE, &keys)
+        let rows = rows::<B, E>(keys);
+        let packed = AdditiveScoreInputs::packed_keys(rows, mask, num_queries, Level::current());
+        tensor::<B, E>(packed, shape, E::DTYPE, keys)
     })
 }

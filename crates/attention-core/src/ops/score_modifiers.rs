@@ -64,10 +64,8 @@ impl<B: Backend> ScoreModifiers<B> {
             let scaled = B::float_mul_scalar(scores, (1.0 / cap).into());
             scores = B::float_mul_scalar(B::float_tanh(scaled), cap.into());
         }
-        let relative = self
-            .relative_bias
-            .as_option()
-            .map(|bias| along_diagonals::<B>(bias.clone(), num_queries, num_keys));
+        let relative = self.relative_bias.as_option().cloned();
+        let relative = relative.map(|bias| along_diagonals::<B>(bias, num_queries, num_keys));
         for bias in self.bias.as_option().cloned().into_iter().chain(relative) {
             scores = B::float_add(cast::<B>(scores, bias.dtype()), bias);
         }

@@ -22,11 +22,7 @@ pub struct WeightedSumInputs<B: Backend> {
 
 /// The definition.
 pub(super) fn composed<B: Backend>(inputs: WeightedSumInputs<B>) -> FloatTensor<B> {
-    let WeightedSumInputs {
-        weights,
-        values,
-        mask,
-    } = inputs;
+    let (weights, values, mask) = (inputs.weights, inputs.values, inputs.mask);
     let [_, heads, _, num_keys] = weights.shape().dims();
     let masked = Masked::<B>::new(mask.clone(), num_keys, &weights);
     let values = masked.fill_padding(repeated::<B>(values, heads));

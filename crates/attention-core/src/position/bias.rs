@@ -23,14 +23,11 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
         device: &Device,
         dtype: DType,
     ) -> Tensor<4> {
-        let of_distances = self
-            .relative_bias(num_queries, num_keys, device, dtype)
-            .unwrap_or_else(|| {
-                panic!(
-                    "{}: expected a PositionBias with `bias` or `relative_bias`",
-                    type_name::<Self>()
-                )
-            });
+        let of_distances = self.relative_bias(num_queries, num_keys, device, dtype);
+        let name = type_name::<Self>();
+        let of_distances = of_distances.unwrap_or_else(|| {
+            panic!("{name}: expected a PositionBias with `bias` or `relative_bias`")
+        });
         along_diagonals(of_distances, num_queries)
     }
 

@@ -50,9 +50,8 @@ impl Positions {
     ///
     /// For starts on a device, add `0, 1, ..` and use positions [per token](Self::per_token).
     pub fn per_example(starts: impl Into<Vec<i64>>) -> Self {
-        Self(Kind::PerExample {
-            starts: starts.into(),
-        })
+        let starts = starts.into();
+        Self(Kind::PerExample { starts })
     }
 
     /// Any position for each row: for packed segments, whose positions start again, or for a tree of drafts.
@@ -137,19 +136,14 @@ impl Positions {
             let examples = self.examples();
             return Tensor::empty([examples, num_rows, size], (&device, table.dtype()));
         }
-        match &self.0 {
-            Kind::Consecutive { start } => table
-                .clone()
-                .narrow(0, *start as usize, num_rows)
-                .unsqueeze(),
-            _ => {
-                let positions = self.tensor(rows, &device).clamp_min(0);
-                let [examples, num_rows] = positions.dims();
-                let indices = positions.reshape([examples * num_rows]);
-                let rows = table.clone().select(0, indices);
-                rows.reshape([examples, num_rows, size])
-            }
+        let table = table.clone();
+        if let Some(start) = self.start() {
+            return table.narrow(0, start as usize, num_rows).unsqueeze();
         }
+        let positions = self.tensor(rows, &device).clamp_min(0);
+        let [examples, num_rows] = positions.dims();
+        let rows = table.select(0, positions.reshape([examples * num_rows]));
+        rows.reshape([examples, num_rows, size])
     }
 
     /// The number of rows of a table that `num_rows` rows need, 0 without rows.

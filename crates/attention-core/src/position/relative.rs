@@ -104,11 +104,7 @@ impl RelativePositionBias {
     /// The number of buckets of one direction.
     fn directed(&self) -> usize {
         let [num_buckets, _] = self.embedding.weight.dims();
-        if self.bidirectional {
-            num_buckets / 2
-        } else {
-            num_buckets
-        }
+        num_buckets / if self.bidirectional { 2 } else { 1 }
     }
 
     /// The number of distances with a bucket of their own.
@@ -131,9 +127,8 @@ impl PositionBias for RelativePositionBias {
             "RelativePositionBias: embedding expected on {device:?}, as the scores, got {:?}",
             embedding.device()
         );
-        let buckets: Vec<i64> = (1 - num_keys as i64..num_queries as i64)
-            .map(|ahead| self.bucket(ahead) as i64)
-            .collect();
+        let ahead = 1 - num_keys as i64..num_queries as i64;
+        let buckets: Vec<i64> = ahead.map(|ahead| self.bucket(ahead) as i64).collect();
         let distances = buckets.len();
         let buckets = TensorData::new(buckets, [distances]);
         let buckets = Tensor::<1, Int>::from_data(buckets, device);

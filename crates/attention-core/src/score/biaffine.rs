@@ -75,13 +75,8 @@ pub struct BiaffineScore {
 impl ScoringFunction for BiaffineScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let offset = linear_of("queries", of_linear(&self.offset), queries.clone());
-        Tensor::cat(
-            vec![
-                linear_of("queries", of_linear(&self.query), queries),
-                offset,
-            ],
-            3,
-        )
+        let projected = linear_of("queries", of_linear(&self.query), queries);
+        Tensor::cat(vec![projected, offset], 3)
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {

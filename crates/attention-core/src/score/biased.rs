@@ -70,20 +70,14 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         device: &Device,
         dtype: DType,
     ) -> PositionTerm {
-        let dtype_of_bias = wide(dtype);
-        let relative = || {
-            self.position
-                .relative_bias(num_queries, num_keys, device, dtype_of_bias)
-        };
+        let (position, wide) = (&self.position, wide(dtype));
         let own = if num_queries == 1 {
-            PositionTerm::PerKey(self.position.bias(1, num_keys, device, dtype_of_bias))
+            PositionTerm::PerKey(position.bias(1, num_keys, device, wide))
         } else {
-            relative().map_or(PositionTerm::PerPair, PositionTerm::PerDistance)
+            let bias = position.relative_bias(num_queries, num_keys, device, wide);
+            bias.map_or(PositionTerm::PerPair, PositionTerm::PerDistance)
         };
-        let of_score = self
-            .score
-            .position_term(num_queries, num_keys, device, dtype);
-        own.and(of_score)
+        own.and((self.score).position_term(num_queries, num_keys, device, dtype))
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {

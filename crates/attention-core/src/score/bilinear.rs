@@ -79,8 +79,7 @@ impl ScoringFunction for BilinearScore {
     }
 
     fn kernel(&self) -> ScoreKernel {
-        ScoreKernel::Dot {
-            scale: Some(self.scale),
-        }
+        let scale = Some(self.scale);
+        ScoreKernel::Dot { scale }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::mem::swap;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use cpu_kernels::Level;
@@ -64,10 +65,8 @@ pub fn check_term(term: &dyn PairwiseFormula, device: &Device) -> Result<(), Ter
             |pairs: &[[f64; 2]]| evaluate(pairs).iter().map(|result| result[0]).collect();
         let by_definition = |pairs: &[[f64; 2]]| defined(term, pairs, device);
         let definition: Vec<f64> = by_definition(&pairs);
-        let values = lanes
-            .iter()
-            .zip(&definition)
-            .map(|(lanes, &defined)| [lanes[0], defined, defined]);
+        let values = lanes.iter().zip(&definition);
+        let values = values.map(|(lanes, &defined)| [lanes[0], defined, defined]);
         let differs = worst("value", &pairs, values, 1e-4);
         // The lanes are in f32, so their differences are coarse.
         let of_lanes = derivatives(&pairs, &lanes, by_lanes, [2e-2, 8e-2]);
@@ -75,14 +74,10 @@ pub fn check_term(term: &dyn PairwiseFormula, device: &Device) -> Result<(), Ter
         match (differs, of_lanes, of_definition) {
             (None, _, None) => {}
             // The derivatives fit the value, and not the definition.
-            (Some(error), None, Some(_)) => {
-                let (expected, found) = (error.found, error.expected);
-                return Err(TermError {
-                    part: "definition",
-                    expected,
-                    found,
-                    ..error
-                });
+            (Some(mut error), None, Some(_)) => {
+                error.part = "definition";
+                swap(&mut error.expected, &mut error.found);
+                return Err(error);
             }
             (Some(error), ..) | (None, _, Some(error)) => return Err(error),
         }

@@ -87,9 +87,8 @@ impl ScoringFunction for ConcatScore {
     }
 
     fn kernel(&self) -> ScoreKernel {
-        ScoreKernel::Additive {
-            weight: column(&self.value),
-        }
+        let weight = column(&self.value);
+        ScoreKernel::Additive { weight }
     }
 }
 

@@ -68,12 +68,9 @@ impl ScoringFunction for CosineScore {
         let dtype = queries.dtype();
         let temperature = self.temperature.as_ref().map(value);
         if let Some(temperature) = &temperature {
-            let temperature = [Argument::floats("temperature", temperature)];
-            assert_together(
-                "CosineScore",
-                Argument::floats("queries", &queries),
-                temperature,
-            );
+            let first = Argument::floats("queries", &queries);
+            let others = [Argument::floats("temperature", temperature)];
+            assert_together("CosineScore", first, others);
         }
         let (queries, inverse) = with_inverse_norms(queries);
         // The temperature multiplies the smaller tensor, which has one element per query.

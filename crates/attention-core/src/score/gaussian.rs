@@ -37,10 +37,9 @@ impl GaussianScoreConfig {
             "GaussianScoreConfig: width expected a finite number above 0, got {width}"
         );
         let value = 1.0 / width;
+        let parameter = || Initializer::Constant { value }.init([1], device);
         GaussianScore {
-            inverse_width: self
-                .learned
-                .then(|| Initializer::Constant { value }.init([1], device)),
+            inverse_width: self.learned.then(parameter),
             fixed: value,
         }
     }
@@ -109,9 +108,8 @@ impl ScoringFunction for GaussianScore {
     }
 
     fn kernel(&self) -> ScoreKernel {
-        ScoreKernel::Dot {
-            scale: Some(self.factor()),
-        }
+        let scale = Some(self.factor());
+        ScoreKernel::Dot { scale }
     }
 
     fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {

@@ -5,9 +5,8 @@ use burn_fused_layers::harness::wide::widened;
 
 /// The smallest normal number of `dtype`. GPUs flush smaller numbers to 0, whose reciprocal overflows.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
-    dtype
-        .finfo()
-        .map_or(f64::from(f32::MIN_POSITIVE), |info| info.min_positive)
+    let info = dtype.finfo();
+    info.map_or(f64::from(f32::MIN_POSITIVE), |info| info.min_positive)
 }
 
 /// `|row|^2`, `[batch, heads, rows, 1]`; half precision is squared and summed in f32, and the result is f32.

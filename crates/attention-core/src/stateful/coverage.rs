@@ -39,13 +39,12 @@ impl CoverageAttentionConfig {
     pub fn init(&self, device: &Device) -> CoverageAttention {
         let sizes = [self.query_size, self.key_size, self.num_hiddens];
         let [query, key, value] = additive::linears("CoverageAttentionConfig", sizes, device);
+        let coverage = LinearConfig::new(1, self.num_hiddens).with_bias(false);
         CoverageAttention {
             query,
             key,
             value,
-            coverage: LinearConfig::new(1, self.num_hiddens)
-                .with_bias(false)
-                .init(device),
+            coverage: coverage.init(device),
             start: self.start,
             normalizer: Normalizer::Softmax,
             dropout: DropoutConfig::new(self.dropout).init(),
@@ -153,10 +152,8 @@ impl StatefulAttention for CoverageAttention {
         };
         let coverage = widened(state.coverage);
         let (weight, bias) = of_linear(&self.coverage);
-        let filters = Filters {
-            weight: weight.unsqueeze(),
-            bias,
-        };
+        let weight = weight.unsqueeze();
+        let filters = Filters { weight, bias };
         let channel = coverage.clone().unsqueeze_dim(1);
         let scores = additive::energies(query, memory, channel, filters, &self.value);
         let weights = self.normalizer.weights(widened(scores), memory.mask());

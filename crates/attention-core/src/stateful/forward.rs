@@ -137,11 +137,9 @@ pub struct ForwardState<S> {
 
 impl<S> ForwardState<S> {
     /// Sets the decoder's output before the next step, `[batch, output_size]`.
-    pub fn with_output(self, output: Tensor<2>) -> Self {
-        Self {
-            output: Some(output),
-            ..self
-        }
+    pub fn with_output(mut self, output: Tensor<2>) -> Self {
+        self.output = Some(output);
+        self
     }
 }
 
@@ -166,14 +164,10 @@ impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
 
     fn initial_state(&self, memory: &Memory) -> Self::State {
         let weights = step::on_first_key(memory, self.rest);
-        let half = Tensor::full(
-            [memory.batch_size(), 1],
-            0.5,
-            (&weights.device(), weights.dtype()),
-        );
+        let options = (&weights.device(), weights.dtype());
         ForwardState {
             inner: self.attention.initial_state(memory),
-            advance: half,
+            advance: Tensor::full([memory.batch_size(), 1], 0.5, options),
             weights,
             output: None,
         }
@@ -189,10 +183,8 @@ impl<A: StatefulAttention> StatefulAttention for ForwardAttention<A> {
         state: Self::State,
     ) -> (AttentionOutput<3>, Self::State) {
         step::expect_state(NAME, &state.weights, memory);
-        let inner = self
-            .attention
-            .step_with_weights(query.clone(), memory, state.inner);
-        let (AttentionOutput { weights, .. }, inner) = inner;
+        let step = (self.attention).step_with_weights(query.clone(), memory, state.inner);
+        let (AttentionOutput { weights, .. }, inner) = step;
         let [batch, _, num_keys] = weights.dims();
         if batch * num_keys == 0 {
             return (step::nothing(memory), ForwardState { inner, ..state });

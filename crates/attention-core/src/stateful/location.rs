@@ -75,6 +75,7 @@ impl LocationAttentionConfig {
             _ => 1,
         };
         let half = self.kernel_size / 2;
+        let location = LinearConfig::new(self.filters, self.num_hiddens).with_bias(false);
         LocationAttention {
             query,
             key,
@@ -83,9 +84,7 @@ impl LocationAttentionConfig {
                 .with_padding(PaddingConfig1d::Explicit(half, half))
                 .with_bias(false)
                 .init(device),
-            location: LinearConfig::new(self.filters, self.num_hiddens)
-                .with_bias(false)
-                .init(device),
+            location: location.init(device),
             features: self.features,
             start: self.start,
             normalizer: Normalizer::Softmax,
@@ -166,11 +165,9 @@ impl AttentionState for LocationState {
         }
     }
 
-    fn with_weights(self, weights: &Tensor<2>) -> Self {
-        Self {
-            previous: weights.clone(),
-            ..self
-        }
+    fn with_weights(mut self, weights: &Tensor<2>) -> Self {
+        self.previous = weights.clone();
+        self
     }
 }
 

@@ -143,9 +143,8 @@ pub struct MonotonicState {
 
 impl AttentionState for MonotonicState {
     fn select(&self, indices: Tensor<1, Int>) -> Self {
-        Self {
-            previous: selected(&self.previous, &indices),
-        }
+        let previous = selected(&self.previous, &indices);
+        Self { previous }
     }
 }
 
@@ -165,9 +164,8 @@ impl<S: ScoringFunction> StatefulAttention for MonotonicAttention<S> {
     }
 
     fn initial_state(&self, memory: &Memory) -> MonotonicState {
-        MonotonicState {
-            previous: step::on_first_key(memory, 0.0),
-        }
+        let previous = step::on_first_key(memory, 0.0);
+        MonotonicState { previous }
     }
 
     fn step_with_weights(

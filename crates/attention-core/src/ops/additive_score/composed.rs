@@ -18,17 +18,12 @@ pub(in crate::ops) fn forward<B: AttentionBackend>(
 }
 
 fn scores<B: AttentionBackend>(inputs: AdditiveScoreInputs<B>) -> FloatTensor<B> {
-    let AdditiveScoreInputs {
-        queries,
-        keys,
-        weight,
-        mask,
-    } = inputs;
+    let (queries, keys, weight) = (inputs.queries, inputs.keys, inputs.weight);
     let [hiddens] = weight.shape().dims();
     assert_fits::<B>("additive_score", &queries, &keys, hiddens);
     let [batch, heads, num_queries, _] = queries.shape().dims();
     let [_, _, num_keys, _] = keys.shape().dims();
-    let masked = Masked::<B>::new(mask, num_keys, &queries);
+    let masked = Masked::<B>::new(inputs.mask, num_keys, &queries);
 
     let keys = masked.fill_padding(repeated::<B>(keys, heads));
     let queries = B::float_reshape(queries, [batch, heads, num_queries, 1, hiddens].into());

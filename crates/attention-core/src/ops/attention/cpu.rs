@@ -130,13 +130,7 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
     asked: Asked<7>,
 ) -> [Gradient<B>; 7] {
     let inputs = &saved.inputs;
-    let AttentionInputs {
-        queries,
-        keys,
-        values,
-        modifiers,
-        ..
-    } = inputs;
+    let modifiers = &inputs.modifiers;
     let kernel = kernel::<B, E>(inputs, saved.seed.as_ref());
     let outputs = AttentionOutputs {
         context: rows::<B, E>(&saved.context),
@@ -147,9 +141,9 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
     let [bias, relative_bias, sinks] =
         [&modifiers.bias, &modifiers.relative_bias, &modifiers.sinks].map(|of| of.as_option());
     let tensors = [
-        Some(queries),
-        Some(keys),
-        Some(values),
+        Some(&inputs.queries),
+        Some(&inputs.keys),
+        Some(&inputs.values),
         inputs.weight.as_option(),
         bias,
         relative_bias,
@@ -158,7 +152,7 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
     // For keys and values, keeps the pairs that make their gradients instead; not for a user's own term.
     let is_deferred =
         asked.deferral == Deferral::Allowed && kernel.is_decode() && inputs.pairwise.is_none();
-    let pairs_shape = pairs_shape::<B>(queries, keys);
+    let pairs_shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
     let mut buffers: [Option<Buffer<E>>; 7] = std::array::from_fn(|n| {
         let tensor = tensors[n].filter(|_| asked.wanted[n])?;
         Some(match n {
@@ -166,26 +160,16 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
             _ => zeros(&tensor.shape()),
         })
     });
-    let [
-        of_queries,
-        of_keys,
-        of_values,
-        weight,
-        bias,
-        relative_bias,
-        sinks,
-    ] = buffers.each_mut().map(|buffer| buffer.as_deref_mut());
+    let [queries, keys, values, weight, bias, relative_bias, sinks] =
+        buffers.each_mut().map(|buffer| buffer.as_deref_mut());
     let gradients = AttentionGradients {
-        queries: of_queries,
+        queries,
         keys_and_values: match is_deferred {
             true => KeyValueGradients::Deferred {
-                scores: of_keys,
-                weights: of_values,
+                scores: keys,
+                weights: values,
             },
-            false => KeyValueGradients::Added {
-                keys: of_keys,
-                values: of_values,
-            },
+            false => KeyValueGradients::Added { keys, values },
         },
         modifiers: ModifierGradients {
             bias,
@@ -201,7 +185,7 @@ fn gradients<B: CpuBackend, E: AttentionElement>(
             return Gradient::Absent;
         };
         if is_deferred && (n == 1 || n == 2) {
-            let pairs = tensor::<B, E>(buffer, pairs_shape.clone(), E::DTYPE, queries);
+            let pairs = tensor::<B, E>(buffer, pairs_shape.clone(), E::DTYPE, &inputs.queries);
             let deposit = match n {
                 1 => of_scores(inputs, pairs),
                 _ => DeferredPairs::Products {

@@ -15,15 +15,7 @@ pub(in crate::ops) fn forward<B: AttentionOps>(inputs: LocationScoreInputs<B>) -
 }
 
 fn scores<B: AttentionOps>(inputs: LocationScoreInputs<B>) -> FloatTensor<B> {
-    let LocationScoreInputs {
-        queries,
-        keys,
-        weight,
-        alignments,
-        filters,
-        mask,
-        shared_keys: _,
-    } = inputs;
+    let (keys, alignments, filters) = (inputs.keys, inputs.alignments, inputs.filters);
     let [batch, _, channels, num_keys] = alignments.shape().dims();
     let [_, _, width, num_hiddens] = filters.shape().dims();
     let alignments = B::float_reshape(alignments, [batch, channels, num_keys].into());
@@ -34,9 +26,9 @@ fn scores<B: AttentionOps>(inputs: LocationScoreInputs<B>) -> FloatTensor<B> {
     let locations = B::float_swap_dims(B::conv1d(alignments, filters, None, same), 1, 2);
     let locations = B::float_reshape(locations, [batch, 1, num_keys, num_hiddens].into());
     B::additive_score(AdditiveScoreInputs {
-        queries,
+        queries: inputs.queries,
         keys: B::float_add(keys, locations),
-        weight,
-        mask,
+        weight: inputs.weight,
+        mask: inputs.mask,
     })
 }

@@ -36,17 +36,13 @@ fn rotation<B: CpuBackend, E: AttentionElement>(angles: &Angles<B>) -> Rotation<
 pub(in crate::ops) fn forward<B: CpuBackend>(
     inputs: RotateInputs<B>,
 ) -> (FloatTensor<B>, Angles<B>) {
-    let RotateInputs {
-        rows: given,
-        cosines,
-        sines,
-        layout,
-    } = readable(inputs);
+    let inputs = readable(inputs);
+    let given = inputs.rows;
     let (shape, dtype) = (given.shape(), given.dtype());
     let angles = Angles {
-        cosines,
-        sines,
-        layout,
+        cosines: inputs.cosines,
+        sines: inputs.sines,
+        layout: inputs.layout,
     };
     let turned = with_compiled!(dtype, E => {
         let mut turned = unwritten::<E>(&shape);

@@ -26,12 +26,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     gradient: FloatTensor<B>,
     asked: Asked<2>,
 ) -> [Gradient<B>; 2] {
-    let StepContextInputs {
-        weights,
-        values,
-        mask,
-        ..
-    } = inputs;
+    let (weights, values, mask) = (inputs.weights, inputs.values, inputs.mask);
     let [_, _, num_keys, _] = values.shape().dims();
     let masked = Masked::<B>::new(mask.clone(), num_keys, &weights);
     let gradient = fill_rows_without_key::<B>(gradient, &mask, num_keys);

@@ -106,10 +106,8 @@ impl<S: ScoringFunction> Rotary<S> {
             "Rotary: rows of {} features expected, as RotaryConfig says, got {size}",
             self.size
         );
-        let dtype = wide(rows.dtype());
-        let tables = self
-            .tables
-            .select(positions, [batch, num_rows], &rows.device());
+        let (device, dtype) = (rows.device(), wide(rows.dtype()));
+        let tables = (self.tables).select(positions, [batch, num_rows], &device);
         let [cosines, sines] = tables.map(|table| table.cast(dtype));
         functional::rotate(rows, cosines, sines, self.layout)
     }
@@ -143,8 +141,7 @@ impl<S: ScoringFunction> ScoringFunction for Rotary<S> {
         device: &Device,
         dtype: DType,
     ) -> PositionTerm {
-        self.score
-            .position_term(num_queries, num_keys, device, dtype)
+        (self.score).position_term(num_queries, num_keys, device, dtype)
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {

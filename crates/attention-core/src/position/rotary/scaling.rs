@@ -3,9 +3,7 @@
 use std::f64::consts::TAU;
 
 use burn::config::Config;
-use burn_fused_layers::harness::checks::assert_positive;
-
-use burn_fused_layers::harness::checks::assert_finite;
+use burn_fused_layers::harness::checks::{assert_finite, assert_positive};
 
 /// The change of the angles of [`Rotary`](crate::position::Rotary) for contexts longer than in training. Below, `f_n`
 /// is `theta^(-2 n / d)`, the angle of pair `n` at position 1, where `d` features are rotated.
@@ -187,13 +185,8 @@ impl YarnScalingConfig {
 
     fn frequencies(&self, theta: f64, rotated_size: usize) -> Vec<f64> {
         const NAME: &str = "YarnScalingConfig";
-        let Self {
-            factor,
-            original_max_positions,
-            beta_fast,
-            beta_slow,
-            ..
-        } = *self;
+        let (factor, original_max_positions) = (self.factor, self.original_max_positions);
+        let (beta_fast, beta_slow) = (self.beta_fast, self.beta_slow);
         assert_above_zero(NAME, "factor", factor);
         assert_above_zero(NAME, "beta_slow", beta_slow);
         assert_positive(NAME, &[("original_max_positions", original_max_positions)]);
@@ -233,12 +226,8 @@ impl YarnScalingConfig {
 impl Llama3ScalingConfig {
     fn frequencies(&self, theta: f64, rotated_size: usize) -> Vec<f64> {
         const NAME: &str = "Llama3ScalingConfig";
-        let Self {
-            factor,
-            original_max_positions,
-            low_freq_factor: low,
-            high_freq_factor: high,
-        } = *self;
+        let (factor, original_max_positions) = (self.factor, self.original_max_positions);
+        let (low, high) = (self.low_freq_factor, self.high_freq_factor);
         assert_above_zero(NAME, "factor", factor);
         assert_above_zero(NAME, "low_freq_factor", low);
         assert_positive(NAME, &[("original_max_positions", original_max_positions)]);

@@ -74,18 +74,13 @@ impl Tables {
     }
 
     fn make(&self, len: usize, device: &Device) -> [Tensor<2>; 2] {
-        let Angles {
-            frequencies,
-            factor,
-        } = &*self.angles;
+        let (frequencies, factor) = (&self.angles.frequencies, self.angles.factor);
         let len = len.min(self.max_positions);
         let functions: [fn(f64) -> f64; 2] = [f64::cos, f64::sin];
         functions.map(|of_angle| {
             let of_position = |position| {
-                let angles = frequencies
-                    .iter()
-                    .map(move |frequency| position as f64 * frequency);
-                angles.map(move |angle| factor * of_angle(angle))
+                let element = move |of: &f64| factor * of_angle(position as f64 * of);
+                frequencies.iter().map(element)
             };
             let elements: Vec<f64> = (0..len).flat_map(of_position).collect();
             let data = TensorData::new(elements, [len, frequencies.len()]);
