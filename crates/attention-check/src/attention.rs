@@ -2,7 +2,7 @@
 
 use attention_core::functional::{self, AttentionOptions};
 use attention_core::masked_softmax;
-use attention_oracle::{Attention, AttentionGradients, Bias, Modifiers, Score};
+use attention_oracle::{Attention, Bias, Modifiers, Score};
 use burn::tensor::Tensor;
 
 use crate::case::{Case, Sizes};
@@ -79,14 +79,8 @@ pub(crate) fn weighted_attention(
                 factors: Some(&dropout::factors(&case, &pairs, given.observed)),
             };
             let outputs = attention.forward();
-            let AttentionGradients {
-                queries,
-                keys,
-                values,
-                weight,
-                ..
-            } = attention.backward(&outputs, given.grad_output);
-            Outcome::new(outputs.context, [queries, keys, values, weight])
+            let of = attention.backward(&outputs, given.grad_output);
+            Outcome::new(outputs.context, [of.queries, of.keys, of.values, of.weight])
         },
         move |[queries, keys, values, weight]| {
             let weight = weight.reshape([case.sizes.size]);
@@ -125,9 +119,10 @@ pub(crate) fn dot_product_attention_by<const N: usize>(
 ) -> Check {
     let [.., value_size] = inputs[2].shape;
     let pairs = case.pairs();
-    let operation = changed
-        .as_ref()
-        .map_or(DOT_PRODUCT_ATTENTION, |_| "score_mod");
+    let operation = match &changed {
+        Some(_) => "score_mod",
+        None => DOT_PRODUCT_ATTENTION,
+    };
     Check::new(
         [operation, case.name],
         inputs,
@@ -153,17 +148,9 @@ pub(crate) fn dot_product_attention_by<const N: usize>(
                 factors: Some(&dropout::factors(&case, &pairs, given.observed)),
             };
             let outputs = attention.forward();
-            let AttentionGradients {
-                queries,
-                keys,
-                values,
-                bias,
-                ..
-            } = attention.backward(&outputs, given.grad_output);
-            Outcome::new(
-                outputs.context,
-                [queries, keys, values, bias].into_iter().take(N),
-            )
+            let of = attention.backward(&outputs, given.grad_output);
+            let gradients = [of.queries, of.keys, of.values, of.bias];
+            Outcome::new(outputs.context, gradients.into_iter().take(N))
         },
         on_device,
     )
@@ -212,14 +199,8 @@ fn softmax(case: Case) -> Check {
         [case.scores()],
         case.grad_output(case.sizes.keys),
         move |[scores], given| {
-            Outcome::new(
-                attention_oracle::softmax(&pairs, scores),
-                [attention_oracle::softmax_backward(
-                    &pairs,
-                    scores,
-                    given.grad_output,
-                )],
-            )
+            let gradient = attention_oracle::softmax_backward(&pairs, scores, given.grad_output);
+            Outcome::new(attention_oracle::softmax(&pairs, scores), [gradient])
         },
         move |[scores]| {
             let mask = case.mask(&scores.device());

@@ -130,11 +130,9 @@ impl Case {
     }
 
     /// This case with dot products small enough not to dominate rounding in f32.
-    pub(crate) fn of_dot_products(self) -> Self {
-        Self {
-            deviation: self.deviation.min(3.0),
-            ..self
-        }
+    pub(crate) fn of_dot_products(mut self) -> Self {
+        self.deviation = self.deviation.min(3.0);
+        self
     }
 
     fn query_shape(&self, size: usize) -> [usize; 4] {
@@ -169,10 +167,8 @@ impl Case {
 
     /// A bias per key.
     pub(crate) fn bias(&self) -> Input {
-        let Sizes {
-            batch, heads, keys, ..
-        } = self.sizes;
-        Input::drawn(5, [batch, heads, 1, keys], 1.0)
+        let sizes = self.sizes;
+        Input::drawn(5, [sizes.batch, sizes.heads, 1, sizes.keys], 1.0)
     }
 
     /// The scores, with NaN where masked in a case that has NaN.
@@ -237,37 +233,25 @@ impl Case {
 
     /// The same mask for the plain loops.
     pub(crate) fn pairs(&self) -> Pairs {
-        let Sizes {
-            batch,
-            heads,
-            queries,
-            keys,
-            ..
-        } = self.sizes;
         let axes = Axes {
-            batch,
-            heads,
+            batch: self.sizes.batch,
+            heads: self.sizes.heads,
             key_heads: self.key_heads,
-            queries,
-            keys,
+            queries: self.sizes.queries,
+            keys: self.sizes.keys,
         };
         Pairs::new(axes, |pair| self.attends(pair))
     }
 
     /// Whether a query attends to a key, given as `[example, head, query, key]`.
     fn attends(&self, [b, h, i, j]: [usize; 4]) -> bool {
-        let Sizes {
-            heads,
-            queries,
-            keys,
-            ..
-        } = self.sizes;
+        let (queries, keys) = (self.sizes.queries, self.sizes.keys);
         match self.kind {
             MaskKind::None => true,
             MaskKind::Lengths(length) => b > 0 || j < length,
             MaskKind::Causal => j + queries <= i + keys,
             MaskKind::Dense => {
-                let at = ((b * heads + h) * queries + i) * keys + j;
+                let at = ((b * self.sizes.heads + h) * queries + i) * keys + j;
                 // The first query attends to no key.
                 i > 0 && at * 7 % 11 < 6
             }

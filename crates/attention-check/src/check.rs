@@ -96,9 +96,8 @@ impl Check {
     pub(crate) fn run(&self, device: &Device) -> [SelfCheck; 2] {
         self.compute(device);
         let (computed, times) = self.compute(device);
-        let errors = self
-            .expected(&self.inputs, &computed.output)
-            .errors(&computed);
+        let expected = self.expected(&self.inputs, &computed.output);
+        let errors = expected.errors(&computed);
         let directions = [Direction::Forward, Direction::Backward];
         let tolerances = tolerances(self.dtype);
         std::array::from_fn(|pass| SelfCheck {
@@ -208,9 +207,8 @@ fn error(actual: &[f64], expected: &[f64]) -> f64 {
     if actual.len() != expected.len() {
         return f64::NAN;
     }
-    let magnitude = expected
-        .iter()
-        .fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
+    let magnitudes = expected.iter().map(|x| x.abs());
+    let magnitude = magnitudes.fold(f64::MIN_POSITIVE, f64::max);
     let errors = actual.iter().zip(expected).map(|(a, e)| (a - e).abs());
     errors.fold(0.0, larger) / magnitude
 }
@@ -240,12 +238,7 @@ fn rounded(elements: Vec<f64>, dtype: DType) -> Vec<f64> {
     data.iter::<f64>().collect()
 }
 
-fn tensor<const D: usize>(
-    elements: &[f64],
-    shape: [usize; D],
-    device: &Device,
-    dtype: DType,
-) -> Tensor<D> {
+fn tensor(elements: &[f64], shape: [usize; 4], device: &Device, dtype: DType) -> Tensor<4> {
     let data = TensorData::new(elements.to_vec(), shape).convert_dtype(dtype);
     Tensor::from_data(data, (device, dtype))
 }

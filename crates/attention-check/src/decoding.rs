@@ -3,7 +3,7 @@
 
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{AdditiveScore, Attention, Mask, Memory, ScoringFunction};
-use attention_oracle::{AttentionGradients, Modifiers, Score, linear_backward};
+use attention_oracle::{Modifiers, Score, linear_backward};
 use burn::module::{Param, ParamId};
 use burn::nn::Linear;
 use burn::tensor::Tensor;
@@ -18,9 +18,7 @@ pub(crate) fn checks(sizes: Sizes) -> [Check; 2] {
 }
 
 fn additive_attention(case: Case) -> Check {
-    let Sizes {
-        size, value_size, ..
-    } = case.sizes;
+    let (size, value_size) = (case.sizes.size, case.sizes.value_size);
     let pairs = case.pairs();
     let projection = |seed| Input::drawn(seed, [1, 1, size, size], 0.2);
     Check::new(
@@ -49,16 +47,10 @@ fn additive_attention(case: Case) -> Check {
                 factors: None,
             };
             let outputs = attention.forward();
-            let AttentionGradients {
-                queries,
-                keys,
-                values,
-                weight,
-                ..
-            } = attention.backward(&outputs, given.grad_output);
-            let [queries, of_queries, _] = linear_backward(of_queries, &queries);
-            let [keys, of_keys, _] = linear_backward(of_keys, &keys);
-            let gradients = [queries, keys, values, of_queries, of_keys, weight];
+            let of = attention.backward(&outputs, given.grad_output);
+            let [queries, of_queries, _] = linear_backward(of_queries, &of.queries);
+            let [keys, of_keys, _] = linear_backward(of_keys, &of.keys);
+            let gradients = [queries, keys, of.values, of_queries, of_keys, of.weight];
             Outcome::new(outputs.context, gradients)
         },
         move |[queries, keys, values, of_queries, of_keys, weight]| {

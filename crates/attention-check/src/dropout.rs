@@ -38,16 +38,13 @@ pub(crate) fn factors(case: &Case, pairs: &Pairs, context: &[f64]) -> Vec<f64> {
         return factors;
     }
     let (size, num_keys) = (case.sizes.value_size, case.sizes.keys);
+    let kept = 1.0 / (1.0 - case.dropout);
     let mut dropped = 0.0;
     for pair in &pairs.attended {
         let weight = context[pair.query * (size + num_keys) + size + pair.at % num_keys];
         let is_dropped = weight == 0.0;
         dropped += f64::from(u8::from(is_dropped));
-        factors[pair.at] = if is_dropped {
-            0.0
-        } else {
-            1.0 / (1.0 - case.dropout)
-        };
+        factors[pair.at] = if is_dropped { 0.0 } else { kept };
     }
     let count = pairs.attended.len() as f64;
     let deviation = (count * case.dropout * (1.0 - case.dropout)).sqrt();

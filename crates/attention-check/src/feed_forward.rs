@@ -15,32 +15,22 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let gated = || [input.clone(), factor.clone()];
     let alone = || [input.clone()];
     let [rows, gain, bias] = norm_inputs(sizes);
+    let without_bias = || [rows.clone(), gain.clone()];
+    let with_bias = [rows.clone(), gain.clone(), bias];
     vec![
         activation("GELU, gated", gated(), sizes, Activation::Gelu),
         activation("GELU", alone(), sizes, Activation::Gelu),
         activation("GELU by tanh", alone(), sizes, Activation::GeluTanh),
         activation("SiLU, gated", gated(), sizes, Activation::Silu),
         activation("ReLU", alone(), sizes, Activation::Relu),
-        norm(
-            "mean and variance",
-            [rows.clone(), gain.clone(), bias],
-            sizes,
-            true,
-        ),
-        norm("without bias", [rows.clone(), gain.clone()], sizes, true),
-        norm("root mean square", [rows, gain], sizes, false),
+        norm("mean and variance", with_bias, sizes, true),
+        norm("without bias", without_bias(), sizes, true),
+        norm("root mean square", without_bias(), sizes, false),
     ]
 }
 
 fn shape(sizes: Sizes) -> [usize; 4] {
-    let Sizes {
-        batch,
-        heads,
-        queries: rows,
-        size,
-        ..
-    } = sizes;
-    [batch, heads, rows, size]
+    [sizes.batch, sizes.heads, sizes.queries, sizes.size]
 }
 
 /// An activation of the input, with an optional factor.

@@ -46,12 +46,7 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
 
 /// Input, weight and bias of a layer.
 fn layer_inputs(sizes: Sizes) -> [Input; 3] {
-    let Sizes {
-        queries: rows,
-        size,
-        value_size: out,
-        ..
-    } = sizes;
+    let (rows, size, out) = (sizes.queries, sizes.size, sizes.value_size);
     [
         Input::drawn(11, [1, 1, rows, size], 1.0),
         Input::drawn(12, [1, 1, size, out], 0.3),
@@ -66,28 +61,18 @@ fn layer<const N: usize>(
     sizes: Sizes,
     forward: impl Fn(Tensor<2>, Tensor<2>, Option<Tensor<1>>) -> Tensor<2> + 'static,
 ) -> Check {
-    let Sizes {
-        queries: rows,
-        size,
-        value_size: out,
-        ..
-    } = sizes;
+    let (rows, size, out) = (sizes.queries, sizes.size, sizes.value_size);
     Check::new(
         ["linear layer", case],
         inputs,
         draw(14, [1, 1, rows, out], 1.0),
         move |inputs: [&[f64]; N], given| {
             let zeros = vec![0.0; out];
-            let inputs = [
-                inputs[0],
-                inputs[1],
-                inputs.get(2).copied().unwrap_or(&zeros),
-            ];
+            let bias = inputs.get(2).copied().unwrap_or(&zeros);
+            let inputs = [inputs[0], inputs[1], bias];
             let gradients = linear_backward(inputs, given.grad_output);
-            Outcome::new(
-                attention_oracle::linear(inputs),
-                gradients.into_iter().take(N),
-            )
+            let output = attention_oracle::linear(inputs);
+            Outcome::new(output, gradients.into_iter().take(N))
         },
         move |inputs: [Tensor<4>; N]| {
             let bias = inputs.get(2).map(|bias| bias.clone().reshape([out]));
@@ -107,12 +92,7 @@ fn in_calls(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Ten
 
 /// Selects rows of a table of `keys` rows, some of them several times, in `calls` calls.
 fn embedding(case: &'static str, sizes: Sizes, calls: usize) -> Check {
-    let Sizes {
-        queries: count,
-        keys: rows,
-        size,
-        ..
-    } = sizes;
+    let (count, rows, size) = (sizes.queries, sizes.keys, sizes.size);
     let indices: Vec<usize> = (0..count).map(|at| at * at % rows).collect();
     let on_device = indices.clone();
     Check::new(
@@ -121,10 +101,8 @@ fn embedding(case: &'static str, sizes: Sizes, calls: usize) -> Check {
         draw(16, [1, 1, count, size], 1.0),
         move |[table], given| {
             let gradient = select_rows_backward(table, size, &indices, given.grad_output);
-            Outcome::new(
-                attention_oracle::select_rows(table, size, &indices),
-                [gradient],
-            )
+            let selected = attention_oracle::select_rows(table, size, &indices);
+            Outcome::new(selected, [gradient])
         },
         move |[table]| {
             let indices = classes(&on_device, &table);
@@ -158,15 +136,10 @@ impl Loss {
 
     /// Features, weight and bias.
     fn inputs(&self) -> [Input; 3] {
-        let Sizes {
-            queries: rows,
-            keys: classes,
-            size,
-            ..
-        } = self.sizes;
+        let (parts, size, classes) = (self.parts, self.sizes.size, self.sizes.keys);
         [
-            Input::drawn(17, [1, self.parts, rows, size], 1.0),
-            Input::drawn(18, [1, 1, self.parts * size, classes], 0.3),
+            Input::drawn(17, [1, parts, self.sizes.queries, size], 1.0),
+            Input::drawn(18, [1, 1, parts * size, classes], 0.3),
             Input::drawn(19, [1, 1, 1, classes], 0.3),
         ]
     }
@@ -190,13 +163,8 @@ impl Loss {
 
     /// The check with features, weight and an optional bias.
     fn check<const N: usize>(self, inputs: [Input; N]) -> Check {
-        let Sizes {
-            queries: rows,
-            keys: num_classes,
-            size,
-            ..
-        } = self.sizes;
-        let width = self.parts * size;
+        let (rows, size) = (self.sizes.queries, self.sizes.size);
+        let (width, num_classes) = (self.parts * size, self.sizes.keys);
         Check::new(
             ["cross-entropy", self.name],
             inputs,
@@ -227,9 +195,8 @@ impl Loss {
                 let factors = Tensor::from_data(factors, (&parts.device(), parts.dtype()));
                 let targets = ClassTargets::new(targets, factors);
                 let weight = inputs[1].clone().reshape([width, num_classes]);
-                let bias = inputs
-                    .get(2)
-                    .map(|bias| bias.clone().reshape([num_classes]));
+                let bias = inputs.get(2).cloned();
+                let bias = bias.map(|bias| bias.reshape([num_classes]));
                 let (loss, predictions) = match self.parts {
                     1 => {
                         let input = parts.reshape([rows, size]);

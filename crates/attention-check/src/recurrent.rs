@@ -2,7 +2,7 @@
 
 use attention_oracle::{Cell, Recurrent};
 use burn::tensor::Tensor;
-use burn_fused_layers::recurrent::{CellKind, Steps};
+use burn_fused_layers::recurrent::{CellKind, Steps, recurrent};
 
 use crate::case::Sizes;
 use crate::check::{Check, Input, Outcome, draw};
@@ -62,11 +62,9 @@ impl Case {
     };
 
     fn steps(&self) -> Steps {
-        let steps = self.lens.map_or_else(Steps::all, Steps::of_lens);
-        if self.is_reversed {
-            steps.reversed()
-        } else {
-            steps
+        Steps {
+            lens: self.lens.map(Vec::from),
+            is_reversed: self.is_reversed,
         }
     }
 
@@ -116,34 +114,19 @@ fn check((name, cell): (&'static str, CellKind), case: Case, size: usize) -> Che
             each_read(case, states, size, |state, output| {
                 grad_states[state] += read(output)
             });
-            let gradients = layer.backward(&grad_states);
+            let of = layer.backward(&grad_states);
             let of_layer = layer.forward();
             let mut outputs = vec![0.0; given.grad_output.len()];
             each_read(case, states, size, |state, output| {
                 outputs[output] = of_layer[state]
             });
-            Outcome::new(
-                outputs,
-                [
-                    gradients.gates,
-                    gradients.weight,
-                    gradients.bias,
-                    gradients.initial,
-                ],
-            )
+            Outcome::new(outputs, [of.gates, of.weight, of.bias, of.initial])
         },
         move |[gates, weight, bias, initial]| {
             let gates = gates.reshape([BATCH, STEPS, width]);
             let hidden = (weight.reshape([size, width]), bias.reshape([width]));
             let initial = initial.reshape([states, BATCH, size]);
-            let read = burn_fused_layers::recurrent::recurrent(
-                cell,
-                gates,
-                hidden,
-                None,
-                initial,
-                case.steps(),
-            );
+            let read = recurrent(cell, gates, hidden, None, initial, case.steps());
             let last = (0..states).map(|index| read.last(index).unsqueeze_dim(1));
             let parts: Vec<Tensor<3>> = [read.of_steps(0)].into_iter().chain(last).collect();
             Tensor::cat(parts, 1).unsqueeze::<4>()
@@ -157,10 +140,9 @@ fn each_read(case: Case, states: usize, size: usize, mut read: impl FnMut(usize,
     let last = if case.is_reversed { 0 } else { STEPS - 1 };
     for b in 0..BATCH {
         for row in 0..STEPS + states {
-            let [state, step] = if row < STEPS {
-                [0, row]
-            } else {
-                [row - STEPS, last]
+            let [state, step] = match row.checked_sub(STEPS) {
+                None => [0, row],
+                Some(state) => [state, last],
             };
             for u in 0..size {
                 let from = ((state * BATCH + b) * STEPS + step) * size + u;

@@ -1,7 +1,7 @@
 //! Rows rotated by angles.
 
 use attention_core::functional;
-use attention_core::position::RotaryLayout;
+use attention_core::position::RotaryLayout::{HalfSplit, Interleaved};
 use attention_oracle::Rotation;
 use burn::tensor::{DType, Tensor, TensorData};
 
@@ -11,15 +11,9 @@ use crate::check::{Check, Input, Outcome, draw};
 /// The checks with an angle for each pair of each row: neighbours that make up whole rows, with the same angles in all
 /// examples; and features from two halves, before some that stay, with angles of each example.
 pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
-    let Sizes {
-        batch,
-        heads,
-        queries: rows,
-        size: pairs,
-        ..
-    } = sizes;
+    let (batch, rows, pairs) = (sizes.batch, sizes.queries, sizes.size);
     let check = |name, size, examples, layout| {
-        let shape = [batch, heads, rows, size];
+        let shape = [batch, sizes.heads, rows, size];
         let angles = angles([examples, rows, pairs]);
         let on_device = angles.clone();
         let rotate = move |rows: &[f64], direction| {
@@ -27,7 +21,7 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
                 shape,
                 angles: &angles,
                 pairs,
-                is_interleaved: layout == RotaryLayout::Interleaved,
+                is_interleaved: layout == Interleaved,
             };
             rotation.rotate(rows, direction)
         };
@@ -56,17 +50,12 @@ pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
         )
     };
     vec![
-        check(
-            "angle of each pair",
-            2 * pairs,
-            1,
-            RotaryLayout::Interleaved,
-        ),
+        check("angle of each pair", 2 * pairs, 1, Interleaved),
         check(
             "half-split pairs, partial, per example",
             2 * pairs + 3,
             batch,
-            RotaryLayout::HalfSplit,
+            HalfSplit,
         ),
     ]
 }

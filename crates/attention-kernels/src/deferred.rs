@@ -54,12 +54,8 @@ pub(crate) fn accumulate<E: Real>(
     }
     let num_keys = pairs.len() / (batch * heads * num_queries).max(1);
     let operation = "accumulate_deferred";
-    check_len(
-        operation,
-        "pairs",
-        [batch, heads, num_queries, num_keys],
-        pairs.len(),
-    );
+    let shape = [batch, heads, num_queries, num_keys];
+    check_len(operation, "pairs", shape, pairs.len());
     check_len(operation, "sums", [batch, heads, num_keys, size], to.len());
     // Half of a small factor's exponent is applied before the sums: neither end of the range is reached.
     let half = E::from_f64((0.5 * factor.abs().to_f64().log2().min(0.0)).floor().exp2());
@@ -72,22 +68,18 @@ pub(crate) fn accumulate<E: Real>(
     let tasks = equal_parts(to, batch * heads).into_iter();
     let tasks = tasks.zip(pairs.chunks(num_queries * num_keys)).enumerate();
     let least = TASK_PRODUCTS.div_ceil(work.max(1));
-    for_each_with(
-        tasks,
-        least,
-        || (),
-        |(), (index, (to, pairs))| {
-            let sums = Sums {
-                half,
-                factor,
-                pairs,
-                rows,
-                at: HeadIndex::nth(index, heads),
-                to,
-            };
-            E::dispatch(level, sums);
-        },
-    );
+    for_each_with(tasks, least, Default::default, |(), task| {
+        let (index, (to, pairs)) = task;
+        let sums = Sums {
+            half,
+            factor,
+            pairs,
+            rows,
+            at: HeadIndex::nth(index, heads),
+            to,
+        };
+        E::dispatch(level, sums);
+    });
 }
 
 /// The sums of one head.

@@ -198,17 +198,14 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
             .compute(simd);
         }
         if wanted.keys {
+            let to = &mut keys.gradient[(tile.start - keys.first) * stride..];
             Product {
                 sizes: [tile.len(), count, stride],
                 left: gradient,
                 left_strides: [1, KEY_STRIDE],
                 right: queries.rows.finite(),
                 right_stride: stride,
-                out: Block::new(
-                    &mut keys.gradient[(tile.start - keys.first) * stride..],
-                    [tile.len(), stride],
-                    stride,
-                ),
+                out: Block::new(to, [tile.len(), stride], stride),
                 start: Start::Sum,
             }
             .compute(simd);

@@ -98,27 +98,19 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
             );
         }
         let [batch, heads, queries, keys] = sizes.pairs();
-        let or_one = |size, expected| if size == 1 { 1 } else { expected };
+        // Any axis but the last may be 1.
+        let check_bias = |what, bias: Rows<E>, full: [usize; 4]| {
+            let shape = bias.shape();
+            let is_one = |axis| axis < 3 && shape[axis] == 1;
+            let expected = std::array::from_fn(|axis| if is_one(axis) { 1 } else { full[axis] });
+            check_shape(operation, what, expected, shape);
+        };
         if let Some(bias) = self.bias {
-            let [of_batch, of_heads, of_queries, _] = bias.shape();
-            let expected = [
-                or_one(of_batch, batch),
-                or_one(of_heads, heads),
-                or_one(of_queries, queries),
-                keys,
-            ];
-            check_shape(operation, "bias", expected, bias.shape());
+            check_bias("bias", bias, [batch, heads, queries, keys]);
         }
         if let Some(bias) = self.relative_bias {
-            let [of_batch, of_heads, ..] = bias.shape();
             let distances = (queries + keys).saturating_sub(1);
-            let expected = [
-                or_one(of_batch, batch),
-                or_one(of_heads, heads),
-                1,
-                distances,
-            ];
-            check_shape(operation, "relative bias", expected, bias.shape());
+            check_bias("relative bias", bias, [batch, heads, 1, distances]);
         }
         if let Some(sinks) = self.sinks {
             check_len(operation, "sinks", [heads], sinks.len());
@@ -154,9 +146,8 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
     /// The sink of a head; none if it is minus infinity.
     #[inline(always)]
     pub(crate) fn sink(&self, at: HeadIndex) -> Option<E> {
-        self.sinks
-            .map(|sinks| sinks[at.head])
-            .filter(|&sink| sink != -E::INFINITY)
+        let sink = self.sinks?[at.head];
+        (sink != -E::INFINITY).then_some(sink)
     }
 
     /// The biases of a query for some keys: rows to add.
@@ -233,12 +224,8 @@ impl<E: Real> Job<E> for Modification<'_, E> {
                 if let Some(before) = before.next() {
                     before.copy_from_slice(row);
                 }
-                modify(
-                    score_mod,
-                    row,
-                    RowOfScores::new(self.at, query, &keys),
-                    keys.len(),
-                );
+                let at = RowOfScores::new(self.at, query, &keys);
+                modify(score_mod, row, at, keys.len());
             }
         }
     }

@@ -142,14 +142,15 @@ impl<'a, E> Rows<'a, E> {
     }
 
     fn new(data: Elements<'a, E>, len: usize, shape: [usize; 4], strides: [usize; 3]) -> Self {
+        let mut rows = Self {
+            data,
+            shape,
+            strides,
+        };
         if shape.contains(&0) {
             // No element is ever read.
-            let strides = [0; 3];
-            return Self {
-                data,
-                shape,
-                strides,
-            };
+            rows.strides = [0; 3];
+            return rows;
         }
         let [.., size] = shape;
         let last = (0..3).try_fold(size, |sum, axis| {
@@ -160,11 +161,7 @@ impl<'a, E> Rows<'a, E> {
             last <= len,
             "Rows: {shape:?} with strides {strides:?} expected at least {last} elements, got {len}"
         );
-        Self {
-            data,
-            shape,
-            strides,
-        }
+        rows
     }
 
     /// `[batch, heads, rows, size]`

@@ -125,13 +125,11 @@ pub struct RowOfScores {
 
 impl RowOfScores {
     pub(crate) fn new(at: HeadIndex, query: usize, keys: &Range<usize>) -> Self {
-        let HeadIndex { batch, head } = at;
-        let first_key = keys.start;
         Self {
-            batch,
-            head,
+            batch: at.batch,
+            head: at.head,
             query,
-            first_key,
+            first_key: keys.start,
         }
     }
 }
@@ -161,9 +159,8 @@ pub(crate) fn through<E: Real>(
     before: &mut [E],
     gradients: &mut [E],
 ) {
-    let rows = gradients
-        .chunks_exact_mut(KEY_STRIDE)
-        .zip(before.chunks_exact_mut(KEY_STRIDE));
+    let before = before.chunks_exact_mut(KEY_STRIDE);
+    let rows = gradients.chunks_exact_mut(KEY_STRIDE).zip(before);
     for ((gradients, before), query) in rows.zip(queries) {
         let [gradients, before] = [gradients, before].map(row_of_f32);
         let above = *gradients;

@@ -78,10 +78,8 @@ impl<E: Real> Attention<'_, E> {
         for row in 0..rows {
             outputs.log_sum_exp[row] = sink(row).map_or(f64::NEG_INFINITY, E::wide);
         }
-        for of_query in outputs
-            .attended
-            .chunk_by(|(a, _), (b, _)| a.query == b.query)
-        {
+        let attended = &outputs.attended;
+        for of_query in attended.chunk_by(|(a, _), (b, _)| a.query == b.query) {
             let row = of_query[0].0.query;
             let sink = sink(row).filter(|sink| *sink != E::MASKED);
             let logits = of_query.iter().map(|(pair, _)| scores[pair.at]).chain(sink);
@@ -112,12 +110,7 @@ impl<E: Real> Attention<'_, E> {
         grad_context: &[E],
     ) -> AttentionGradients<E> {
         let (pairs, size) = (self.pairs, self.value_size);
-        let Modifiers {
-            bias,
-            relative_bias,
-            sinks,
-            ..
-        } = self.modifiers;
+        let modifiers = &self.modifiers;
         let zeros = |len: usize| vec![E::ZERO; len];
         let of_bias = |bias: Option<Bias<E>>| zeros(bias.map_or(0, |bias| bias.elements.len()));
         let mut grad_scores = zeros(pairs.count());
@@ -126,14 +119,12 @@ impl<E: Real> Attention<'_, E> {
             keys: Vec::new(),
             values: zeros(self.values.len()),
             weight: Vec::new(),
-            bias: of_bias(bias),
-            relative_bias: of_bias(relative_bias),
-            sinks: zeros(sinks.map_or(0, <[E]>::len)),
+            bias: of_bias(modifiers.bias),
+            relative_bias: of_bias(modifiers.relative_bias),
+            sinks: zeros(modifiers.sinks.map_or(0, <[E]>::len)),
         };
-        for of_query in outputs
-            .attended
-            .chunk_by(|(a, _), (b, _)| a.query == b.query)
-        {
+        let attended = &outputs.attended;
+        for of_query in attended.chunk_by(|(a, _), (b, _)| a.query == b.query) {
             let row = of_query[0].0.query;
             let grad_context = &grad_context[row * size..][..size];
             let weight = |pair: &Pair| outputs.weights[pair.at];
@@ -141,19 +132,17 @@ impl<E: Real> Attention<'_, E> {
                 let value = &self.values[pair.key * size..];
                 (0..size).map(|v| grad_context[v] * value[v]).sum::<E>() * self.factor(pair)
             };
-            let terms = of_query
-                .iter()
-                .map(|(pair, _)| weight(pair) * grad_weight(pair));
-            let mean: E = terms.sum();
-            if sinks.is_some() {
+            let term = |(pair, _): &(Pair, E)| weight(pair) * grad_weight(pair);
+            let mean: E = of_query.iter().map(term).sum();
+            if modifiers.sinks.is_some() {
                 gradients.sinks[pairs.head(row)] += -(outputs.sink_weights[row] * mean);
             }
             for (pair, slope) in of_query {
                 let grad = weight(pair) * (grad_weight(pair) - mean);
-                if let Some(bias) = bias {
+                if let Some(bias) = modifiers.bias {
                     gradients.bias[bias.position(pair.place)] += grad;
                 }
-                if let Some(bias) = relative_bias {
+                if let Some(bias) = modifiers.relative_bias {
                     let place = distance(pairs.axes.queries, pair.place);
                     gradients.relative_bias[bias.position(place)] += grad;
                 }

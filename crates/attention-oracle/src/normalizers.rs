@@ -10,13 +10,10 @@ pub fn softmax(row: &[f64]) -> Vec<f64> {
 
 /// The gradient of the scores: `weight (grad - sum_j weight_j grad_j)`.
 pub fn softmax_backward(weights: &[f64], grad_weights: &[f64]) -> Vec<f64> {
-    let mean: f64 = weights
-        .iter()
-        .zip(grad_weights)
-        .map(|(weight, grad)| weight * grad)
-        .sum();
-    let pairs = weights.iter().zip(grad_weights);
-    pairs.map(|(weight, grad)| weight * (grad - mean)).collect()
+    let pairs = || weights.iter().zip(grad_weights);
+    let mean: f64 = pairs().map(|(weight, grad)| weight * grad).sum();
+    let grad_score = |(weight, grad): (&f64, &f64)| weight * (grad - mean);
+    pairs().map(grad_score).collect()
 }
 
 /// `1 / (1 + exp(-z_i))`
@@ -26,10 +23,8 @@ pub fn sigmoid(row: &[f64]) -> Vec<f64> {
 
 /// The gradient of the scores: `weight (1 - weight) grad`.
 pub fn sigmoid_backward(weights: &[f64], grad_weights: &[f64]) -> Vec<f64> {
-    let pairs = weights.iter().zip(grad_weights);
-    pairs
-        .map(|(weight, grad)| weight * (1.0 - weight) * grad)
-        .collect()
+    let grad_score = |(weight, grad): (&f64, &f64)| weight * (1.0 - weight) * grad;
+    weights.iter().zip(grad_weights).map(grad_score).collect()
 }
 
 /// `max(z_i - t, 0)`, with the threshold `t` for which the weights sum to 1: Martins and Astudillo 2016, "From Softmax
@@ -52,26 +47,19 @@ pub fn sparsemax(row: &[f64]) -> Vec<f64> {
 
 /// The gradient of the scores: within the support, the difference to the mean over the support.
 pub fn sparsemax_backward(weights: &[f64], grad_weights: &[f64]) -> Vec<f64> {
-    let support = || {
-        weights
-            .iter()
-            .zip(grad_weights)
-            .filter(|(weight, _)| **weight > 0.0)
-    };
+    let pairs = || weights.iter().zip(grad_weights);
+    let support = || pairs().filter(|(weight, _)| **weight > 0.0);
     let mean = support().map(|(_, grad)| grad).sum::<f64>() / support().count() as f64;
-    let pairs = weights.iter().zip(grad_weights);
-    pairs
-        .map(|(weight, grad)| f64::from(*weight > 0.0) * (grad - mean))
-        .collect()
+    let grad_score = |(weight, grad): (&f64, &f64)| f64::from(*weight > 0.0) * (grad - mean);
+    pairs().map(grad_score).collect()
 }
 
 /// 1 for the first of the largest scores, 0 for the others; its gradient is 0.
 pub fn hardmax(row: &[f64]) -> Vec<f64> {
     let greatest = greatest(row);
     let first = row.iter().position(|score| *score == greatest);
-    (0..row.len())
-        .map(|at| f64::from(Some(at) == first))
-        .collect()
+    let weight = |at| f64::from(Some(at) == first);
+    (0..row.len()).map(weight).collect()
 }
 
 fn greatest(row: &[f64]) -> f64 {

@@ -204,12 +204,8 @@ impl Cell {
 
     /// The gradients of both projections, and of the previous states, except through the gates.
     fn backward<E: Real>(self, unit: &Unit<E>, above: &[E]) -> [Vec<E>; 3] {
-        let Unit {
-            inputs,
-            hidden,
-            before,
-            after,
-        } = unit;
+        let (inputs, hidden) = (&unit.inputs, &unit.hidden);
+        let (before, after) = (&unit.before, &unit.after);
         let (one, gate) = (E::ONE, |g: usize| sigmoid(inputs[g] + hidden[g]));
         match self {
             Self::Gru => {

@@ -8,8 +8,7 @@ use crate::harness::checks::{Argument, assert_together};
 use crate::harness::optional::OptionalTensor;
 use crate::harness::parameter::dequantized;
 use crate::harness::wide::wide;
-use crate::linear;
-use crate::linear::assert_layer;
+use crate::linear::{assert_layer, linear};
 use crate::ops::{ActivateInputs, ActivateLinearInputs, LayerOps};
 
 /// Applies the function to each element, in a single pass on the CPU, forward and backward; the backward pass only

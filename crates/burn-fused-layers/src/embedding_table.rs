@@ -57,7 +57,7 @@ impl EmbeddingTable {
     /// # Panics
     /// If a token does not exist, or the tokens are on another device.
     pub fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
-        let table = read_weight(self.read.clone(), &self.shared);
+        let table = read_weight(self.read.clone(), Some(&self.shared));
         select_rows(table, tokens, Some(self.shared.slot())).cast(self.table.dtype())
     }
 }

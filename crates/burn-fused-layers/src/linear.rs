@@ -78,13 +78,9 @@ pub(crate) fn apply<const D: usize>(
         let input = input.reshape([rows, from]);
         return burn::tensor::module::linear(input, weight, bias).reshape(dims);
     }
-    let weight = match shared {
-        Some(shared) => read_weight(weight, shared),
-        None => weight,
-    };
     let inputs = LinearInputs {
         input: input.into_dispatch(),
-        weight: weight.into_dispatch(),
+        weight: read_weight(weight, shared).into_dispatch(),
         bias: OptionalTensor::of(bias),
         shared: shared.cloned(),
     };
@@ -109,11 +105,7 @@ pub(crate) fn assert_layer<const D: usize>(
         got == from,
         "{operation}: last axis of the {name} expected {from}, got {got} in {dims:?}"
     );
-    if let Some(bias) = bias {
-        assert!(
-            bias.dims() == [to],
-            "{operation}: bias expected [{to}], got {:?}",
-            bias.dims()
-        );
+    if let Some([got]) = bias.map(Tensor::dims) {
+        assert!(got == to, "{operation}: bias expected [{to}], got [{got}]");
     }
 }

@@ -43,11 +43,9 @@ impl ClassTargets {
     }
 
     /// Spreads a part of each target over all classes.
-    pub fn with_label_smoothing(self, share: f64) -> Self {
-        Self {
-            label_smoothing: share,
-            ..self
-        }
+    pub fn with_label_smoothing(mut self, share: f64) -> Self {
+        self.label_smoothing = share;
+        self
     }
 }
 
@@ -145,29 +143,23 @@ fn of_rows(
     bias: Option<Tensor<1>>,
     targets: ClassTargets,
 ) -> (Tensor<1>, Tensor<1, Int>) {
-    let ClassTargets {
-        classes: targets,
-        factors,
-        label_smoothing,
-    } = targets;
+    let label_smoothing = targets.label_smoothing;
     assert!(
         (0.0..=1.0).contains(&label_smoothing),
         "linear cross-entropy: label smoothing expected in [0, 1], got {label_smoothing}"
     );
     let (weight, bias) = (dequantized(weight), bias.map(dequantized));
+    let (targets, factors) = (targets.classes, targets.factors);
     let [_, classes] = weight.dims();
-    let vectors = [("targets", targets.dims()), ("factors", factors.dims())];
-    for (name, got) in vectors {
+    let of_bias = bias.as_ref().map(|bias| ("bias", bias.dims(), classes));
+    let vectors = [
+        ("targets", targets.dims(), rows),
+        ("factors", factors.dims(), rows),
+    ];
+    for (name, [got], expected) in vectors.into_iter().chain(of_bias) {
         assert!(
-            got == [rows],
-            "linear cross-entropy: {name} expected [{rows}], got {got:?}"
-        );
-    }
-    if let Some(bias) = &bias {
-        let got = bias.dims();
-        assert!(
-            got == [classes],
-            "linear cross-entropy: bias expected [{classes}], got {got:?}"
+            got == expected,
+            "linear cross-entropy: {name} expected [{expected}], got [{got}]"
         );
     }
     let dtype = match input.dtype() {

@@ -86,11 +86,10 @@ fn apply<const D: usize>(
         dims[D - 1] == size,
         "{name}: last axis of the input expected {size}, as the gain, got {dims:?}"
     );
-    if let Some(bias) = &bias {
-        let got = bias.dims();
+    if let Some([got]) = bias.as_ref().map(Tensor::dims) {
         assert!(
-            got == [size],
-            "{name}: bias expected [{size}], as the gain, got {got:?}"
+            got == size,
+            "{name}: bias expected [{size}], as the gain, got [{got}]"
         );
     }
     assert!(

@@ -20,8 +20,10 @@ pub fn read_shared(
     <Dispatch as LayerOps>::read_shared(source, rows, slot.clone())
 }
 
-/// The weight for one call: `weight` itself or, in training, a node of the graph that may deposit its gradient.
-pub(crate) fn read_weight(weight: Tensor<2>, shared: &SharedWeight) -> Tensor<2> {
+/// The weight for one call: `weight` itself or, if calls share it, in training a node of the graph that may deposit its
+/// gradient.
+pub(crate) fn read_weight(weight: Tensor<2>, shared: Option<&SharedWeight>) -> Tensor<2> {
+    let Some(shared) = shared else { return weight };
     let weight = weight.into_dispatch();
     Tensor::from_dispatch(read_shared(weight.clone(), weight, &shared.slot()))
 }

@@ -218,9 +218,8 @@ impl<E> Pool<E> {
         // The best fit; of several, the newest, which may still be in a cache.
         let fitting = state.blocks.iter().enumerate().rev();
         let fitting = fitting.filter(|(_, block)| fits(block));
-        let best = fitting
-            .min_by_key(|(_, block)| block.len())
-            .map(|(index, _)| index);
+        let best = fitting.min_by_key(|(_, block)| block.len());
+        let best = best.map(|(index, _)| index);
         let taken = best.and_then(|index| state.blocks.remove(index));
         if let Some(block) = &taken {
             state.kept -= block.len();

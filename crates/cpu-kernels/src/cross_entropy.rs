@@ -174,14 +174,8 @@ pub(crate) fn compute<E: Real>(
         };
         multiply(input, inputs.weight, Some(&packings[0]), start, logits);
         let predictions = &mut predictions[of_rows.clone()];
-        of_logits(
-            inputs,
-            level,
-            of_rows.clone(),
-            logits,
-            predictions,
-            &mut losses[of_rows.clone()],
-        );
+        let losses = &mut losses[of_rows.clone()];
+        of_logits(inputs, level, of_rows.clone(), logits, predictions, losses);
         let of_logits = Matrix::new(logits, [of_rows.len(), classes]);
         if let Some(of_input) = &mut gradients.input {
             let (weight, packing) = (inputs.weight.transposed(), Some(&packings[1]));
@@ -253,16 +247,13 @@ fn of_logits<E: Real>(
     let classes = logits.len() / rows.len();
     let rows_of_task = (TASK_ELEMENTS / classes).max(1);
     let tasks = logits.chunks_mut(rows_of_task * classes);
-    let results = predictions
-        .chunks_mut(rows_of_task)
-        .zip(losses.chunks_mut(rows_of_task));
-    let operands = inputs.targets[rows.clone()]
-        .chunks(rows_of_task)
-        .zip(inputs.factors[rows].chunks(rows_of_task));
+    let results = predictions.chunks_mut(rows_of_task);
+    let results = results.zip(losses.chunks_mut(rows_of_task));
+    let operands = inputs.targets[rows.clone()].chunks(rows_of_task);
+    let operands = operands.zip(inputs.factors[rows].chunks(rows_of_task));
     let tasks = tasks.zip(results).zip(operands);
-    for_each(tasks, |((logits, results), operands)| {
+    for_each(tasks, |((logits, results), (targets, factors))| {
         let (predictions, losses) = results;
-        let (targets, factors) = operands;
         let task = Task {
             classes,
             targets,

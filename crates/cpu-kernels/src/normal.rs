@@ -77,10 +77,8 @@ impl<V: Copy> Normal<V> {
 fn by_lane<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     let mut lanes = [E::ZERO; MAX_LANES];
     simd.store(x, &mut lanes);
-    let (half, scale) = (
-        E::from_f64(0.5),
-        E::from_f64(-std::f64::consts::FRAC_1_SQRT_2),
-    );
+    let half = E::from_f64(0.5);
+    let scale = E::from_f64(-std::f64::consts::FRAC_1_SQRT_2);
     for lane in &mut lanes[..S::LANES] {
         *lane = half * (*lane * scale).erfc();
     }

@@ -136,14 +136,10 @@ pub(crate) fn backward<E: Real>(
 ) {
     let (count, size) = (inputs.check(), inputs.gain.len());
     check_len(OPERATION, "statistics", [count, 2], statistics.len());
-    check_len(
-        OPERATION,
-        "gradient of the result",
-        [count, size],
-        gradient.len(),
-    );
+    let shape = [count, size];
+    check_len(OPERATION, "gradient of the result", shape, gradient.len());
     if let Some(rows) = &gradients.rows {
-        check_len(OPERATION, "gradient of the rows", [count, size], rows.len());
+        check_len(OPERATION, "gradient of the rows", shape, rows.len());
     }
     let mut parameters = [
         (gradients.gain, "gradient of the gain"),
@@ -183,12 +179,8 @@ pub(crate) fn backward<E: Real>(
         })
         .collect();
     let least = TASK_ELEMENTS / (task_rows * size);
-    for_each_with(
-        jobs.into_iter(),
-        least,
-        || (),
-        |(), job| E::dispatch(level, job),
-    );
+    let run = |(): &mut (), job| E::dispatch(level, job);
+    for_each_with(jobs.into_iter(), least, || (), run);
     for sums in sums.into_iter().flatten() {
         sums.add_up(1);
     }

@@ -31,10 +31,8 @@ pub fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> Normalization<E> 
         for x in row {
             *x = if *x == -E::INFINITY { E::ZERO } else { *x };
         }
-        return Normalization {
-            largest,
-            sum: E::ZERO,
-        };
+        let sum = E::ZERO;
+        return Normalization { largest, sum };
     }
     let shift = simd.splat(largest);
     let mut sum = simd.zero();

@@ -32,9 +32,8 @@ pub fn copy_rows<E: Real>(table: Matrix<E>, indices: &[usize], rows: &mut [E]) {
         return;
     }
     let rows_of_task = (TASK_ELEMENTS / size).max(1);
-    let tasks = rows
-        .chunks_mut(rows_of_task * size)
-        .zip(indices.chunks(rows_of_task));
+    let tasks = rows.chunks_mut(rows_of_task * size);
+    let tasks = tasks.zip(indices.chunks(rows_of_task));
     for_each(tasks, |(rows, indices)| {
         for (row, index) in rows.chunks_exact_mut(size).zip(indices) {
             row.copy_from_slice(&table[index * stride..][..size]);

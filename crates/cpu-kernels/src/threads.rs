@@ -107,10 +107,8 @@ thread_local! {
     static IS_AWAKE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it exists, this thread divides work among others.
-struct Busy {
-    before: bool,
-}
+/// While it exists, this thread divides work among others; it holds whether the thread did so before.
+struct Busy(bool);
 
 impl Busy {
     fn new() -> Self {
@@ -118,15 +116,13 @@ impl Busy {
             // It found work that it divides itself, and is not awake for others meanwhile.
             AWAKE_THREADS.fetch_sub(1, Ordering::Relaxed);
         }
-        Self {
-            before: IS_BUSY.replace(true),
-        }
+        Self(IS_BUSY.replace(true))
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        IS_BUSY.set(self.before);
+        IS_BUSY.set(self.0);
     }
 }
 

@@ -36,13 +36,8 @@ impl<E: Real, const Q: usize> Job<E> for ExactTerms<'_, '_, E, Q> {
 impl<E: Real, const Q: usize> ExactTerms<'_, '_, E, Q> {
     #[inline(always)]
     fn add<S: Simd<E>, const N: usize>(self, simd: S) {
-        let Self {
-            weights,
-            queries,
-            keys,
-            chunk,
-            sums: to,
-        } = self;
+        let (weights, queries, keys) = (self.weights, self.queries, self.keys);
+        let (chunk, to) = (self.chunk, self.sums);
         let from = to.each_ref();
         let mut sums =
             from.map(|from| std::array::from_fn::<_, N, _>(|n| simd.load(&from[n * S::LANES..])));
@@ -87,9 +82,7 @@ fn add_exact<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
                     *either += lane;
                 }
             }
-            let Some(exact) = exact else {
-                continue;
-            };
+            let Some(exact) = exact else { continue };
             let mut direct = before[q];
             for (unit, (x, key)) in both.clone().zip(pairs) {
                 for (n, direct) in direct.iter_mut().enumerate() {

@@ -182,13 +182,8 @@ impl<E: Real> Job<E> for Addition<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self {
-            scores,
-            wanted,
-            queries,
-            keys,
-            weight,
-        } = self;
+        let (scores, wanted) = (self.scores, self.wanted);
+        let (queries, keys, weight) = (self.queries, self.keys, self.weight);
         match (wanted.queries || wanted.shared, wanted.keys) {
             (true, true) => scores.add_sums::<S, All>(simd, queries, keys, weight),
             (true, false) => scores.add_sums::<S, QueriesOnly>(simd, queries, keys, weight),
@@ -253,10 +248,8 @@ impl<E: Real> ScoreGradients<'_, E> {
     ) -> [E; UNIT_LANES] {
         let mut total = [E::ZERO; UNIT_LANES];
         for tile in query_tiles(queries.rows.len()) {
-            let at = UnitTile {
-                block,
-                query: tile.start,
-            };
+            let query = tile.start;
+            let at = UnitTile { block, query };
             if tile.len() == QUERY_TILE {
                 self.add_tile::<S, T, W, QUERY_TILE>(simd, at, queries, keys, &mut total);
             } else {

@@ -50,10 +50,8 @@ impl<E: Real> UnitWeights<E> {
     }
 
     pub(super) fn new(weight: &[E]) -> Self {
-        let largest = weight.iter().fold(
-            E::ZERO,
-            |most, w| if w.abs() > most { w.abs() } else { most },
-        );
+        let larger = |most, w: &E| if w.abs() > most { w.abs() } else { most };
+        let largest = weight.iter().fold(E::ZERO, larger);
         let largest = if largest.is_finite() { largest } else { E::ONE };
         // A score is a sum of weights times `2 m`, which must be finite.
         let quarter = E::from_f64(0.25);
@@ -73,9 +71,8 @@ impl<E: Real> UnitWeights<E> {
         };
         if are_large {
             weights.inverse.resize(weight.len(), E::from_f64(0.5));
-            weights
-                .starts
-                .resize(weight.len().div_ceil(UNIT_CHUNK), E::ZERO);
+            let chunks = weight.len().div_ceil(UNIT_CHUNK);
+            weights.starts.resize(chunks, E::ZERO);
             return weights;
         }
         for (index, w) in weight.iter().enumerate() {
@@ -174,10 +171,8 @@ fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], stride: usize, to: &mut [
     let whole = units - units % S::LANES;
     for unit in (0..whole).step_by(S::LANES) {
         for lane in (0..KEY_LANES).step_by(S::LANES) {
-            let (from, to) = (
-                &from[lane * stride + unit..],
-                &mut to[unit * KEY_LANES + lane..],
-            );
+            let from = &from[lane * stride + unit..];
+            let to = &mut to[unit * KEY_LANES + lane..];
             simd.transpose(from, stride, to, KEY_LANES);
         }
     }
@@ -237,12 +232,11 @@ impl<'a, E: Real> PackedQueries<'a, E> {
     #[inline(always)]
     pub(super) fn tile<const Q: usize>(&self, query: usize) -> QueryTile<'_, E, Q> {
         let units = self.packed.len() / self.rows.len();
+        let magnitudes = self.magnitudes[query..query + Q].iter().copied();
         QueryTile {
             packed: &self.packed[query * units..(query + Q) * units],
             rows: std::array::from_fn(|q| self.rows[query + q]),
-            magnitude: self.magnitudes[query..query + Q]
-                .iter()
-                .fold(Magnitude::Near, |most, magnitude| most.max(*magnitude)),
+            magnitude: magnitudes.fold(Magnitude::Near, Magnitude::max),
         }
     }
 }

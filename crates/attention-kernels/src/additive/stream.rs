@@ -212,14 +212,8 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
             gradient,
             stride: KEY_STRIDE,
         };
-        let weight = &mut keys.weight_sums;
-        scores.add(
-            simd,
-            wanted,
-            &mut queries.operand,
-            &mut keys.operand,
-            weight,
-        );
+        let (queries, weight) = (&mut queries.operand, &mut keys.weight_sums);
+        scores.add(simd, wanted, queries, &mut keys.operand, weight);
     }
 
     #[inline(always)]
@@ -229,9 +223,8 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         queries: &Self::Queries,
         gradient: &mut [E],
     ) {
-        queries
-            .operand
-            .add_gradients_to(self.inputs.weight, gradient);
+        let weight = self.inputs.weight;
+        queries.operand.add_gradients_to(weight, gradient);
     }
 
     #[inline(always)]

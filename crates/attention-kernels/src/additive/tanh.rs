@@ -14,7 +14,7 @@ use crate::tiles::{KEY_LANES, UNIT_LANES};
 /// One [`Evaluation`].
 pub(super) trait Tanh {
     /// Whether a gradient of 0 must add nothing, whatever the key holds: it may be masked, and not finite.
-    const SKIPS_ZERO: bool;
+    const SKIPS_ZERO: bool = false;
 
     /// A denominator `d = (m / w) (1 + a c)`, bounded so that a product of two stays in range.
     fn denominator<E: Real, S: Simd<E>>(simd: S, d: S::V) -> S::V;
@@ -52,8 +52,6 @@ pub(super) struct Bounded;
 pub(super) struct Exact;
 
 impl Tanh for Near {
-    const SKIPS_ZERO: bool = false;
-
     #[inline(always)]
     fn denominator<E: Real, S: Simd<E>>(_simd: S, d: S::V) -> S::V {
         d
@@ -68,8 +66,6 @@ impl Tanh for Near {
 }
 
 impl Tanh for Bounded {
-    const SKIPS_ZERO: bool = false;
-
     #[inline(always)]
     fn denominator<E: Real, S: Simd<E>>(simd: S, d: S::V) -> S::V {
         bounded(simd, d, Bounds::of::<E>().denominator)

@@ -252,9 +252,8 @@ impl Terms for Quotients {
         let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
         let keys = &keys.packed[chunk.start * KEY_LANES..chunk.end * KEY_LANES];
         let inverse = &weights.inverse[chunk];
-        let pairs = queries
-            .chunks_exact(2 * Q)
-            .zip(keys.chunks_exact(2 * KEY_LANES));
+        let key_pairs = keys.chunks_exact(2 * KEY_LANES);
+        let pairs = queries.chunks_exact(2 * Q).zip(key_pairs);
         for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
             let (inverse_1, inverse_2) = (simd.splat(inverse[0]), simd.splat(inverse[1]));
             for q in 0..Q {

@@ -26,19 +26,17 @@ pub(crate) fn backward<E: Real, T: RowScore<E>>(
     let (heads, num_keys) = (sizes.heads, sizes.keys);
     let count = heads.key_count();
     let wanted = gradients.wanted();
-    let slices = parts_of_wanted(gradients.queries, count)
-        .into_iter()
-        .zip(gradients.keys_and_values.split(count));
+    let queries = parts_of_wanted(gradients.queries, count).into_iter();
+    let slices = queries.zip(gradients.keys_and_values.split(count));
     let of_heads = slices.enumerate();
-    let mut sums: Vec<_> = of_heads
-        .map(|(index, (queries, keys_and_values))| Sums {
-            key: HeadIndex::nth(index, heads.key_heads),
-            queries,
-            keys_and_values,
-            shared: vec![E::ZERO; if wanted.shared { sizes.shared } else { 0 }],
-            biases: BiasSums::new(&attention.modifiers, wanted, sizes, 0..num_keys),
-        })
-        .collect();
+    let sums = of_heads.map(|(index, (queries, keys_and_values))| Sums {
+        key: HeadIndex::nth(index, heads.key_heads),
+        queries,
+        keys_and_values,
+        shared: vec![E::ZERO; if wanted.shared { sizes.shared } else { 0 }],
+        biases: BiasSums::new(&attention.modifiers, wanted, sizes, 0..num_keys),
+    });
+    let mut sums: Vec<_> = sums.collect();
     run_tasks(attention, 1, &mut sums, |sums| {
         let job = Backward {
             attention,
@@ -103,12 +101,8 @@ impl<E: Real, T: RowScore<E>> Job<E> for Backward<'_, '_, E, T> {
                 }
                 let lse = outputs.lse[at.position(heads.heads) * num_queries + query];
                 keys.weigh(simd, lse.map(E::from_f64));
-                let ScoredKeys {
-                    attended,
-                    query: scaled_query,
-                    slopes,
-                    ..
-                } = &mut keys;
+                let (attended, slopes) = (&mut keys.attended, &keys.slopes);
+                let scaled_query = &keys.query;
                 attended.draw(attention.dropout, at, query, E::ONE);
                 let upstream = outputs.context_gradient.row(at, query).read(&mut wide);
                 if wanted.through_scores() {
@@ -127,7 +121,7 @@ impl<E: Real, T: RowScore<E>> Job<E> for Backward<'_, '_, E, T> {
                             sums[key] += gradient;
                         }
                     }
-                    for (gradient, &slope) in gradient.iter_mut().zip(&*slopes) {
+                    for (gradient, &slope) in gradient.iter_mut().zip(slopes) {
                         *gradient = *gradient * slope;
                     }
                 }

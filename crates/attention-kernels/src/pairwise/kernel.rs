@@ -118,10 +118,8 @@ impl<T: PairwiseTerm> Job<f32> for Evaluation<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd<f32>>(self, simd: S) {
-        let pairs = self
-            .queries
-            .chunks(S::LANES)
-            .zip(self.keys.chunks(S::LANES));
+        let keys = self.keys.chunks(S::LANES);
+        let pairs = self.queries.chunks(S::LANES).zip(keys);
         for ((queries, keys), results) in pairs.zip(self.results.chunks_mut(S::LANES)) {
             let (query, key) = (simd.load_partial(queries), simd.load_partial(keys));
             let value = self.term.value(simd, query, key);

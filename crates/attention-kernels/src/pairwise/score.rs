@@ -145,10 +145,8 @@ impl<E: Real, T: PairwiseTerm> TileScore<E> for PairwiseScore<'_, E, T> {
         tile: Range<usize>,
         out: &mut [E],
     ) {
-        for panel in keys
-            .panels
-            .of_rows::<S>(tile.start - keys.first..tile.end - keys.first)
-        {
+        let within = tile.start - keys.first..tile.end - keys.first;
+        for panel in keys.panels.of_rows::<S>(within) {
             simd.call(PanelScores {
                 term: self.term,
                 weight: &self.scaled,

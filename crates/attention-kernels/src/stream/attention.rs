@@ -196,12 +196,8 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
         check_shape(T::OPERATION, "context", expected, outputs.context.shape());
         let got = outputs.context_gradient.shape();
         check_shape(T::OPERATION, "context gradient", expected, got);
-        check_len(
-            T::OPERATION,
-            "lse",
-            [batch, heads, queries],
-            outputs.lse.len(),
-        );
+        let rows = [batch, heads, queries];
+        check_len(T::OPERATION, "lse", rows, outputs.lse.len());
         if let Some(weights) = outputs.weights {
             check_len(T::OPERATION, "weights", sizes.pairs(), weights.len());
         }
@@ -219,12 +215,8 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
             }
         }
         if let Some(weight) = &gradients.weight {
-            check_len(
-                T::OPERATION,
-                "weight gradient",
-                [sizes.shared],
-                weight.len(),
-            );
+            let expected = [sizes.shared];
+            check_len(T::OPERATION, "weight gradient", expected, weight.len());
         }
         self.modifiers
             .check_gradients(T::OPERATION, &gradients.modifiers);

@@ -89,32 +89,24 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     }
     // A task's part of the gradient of a bias per pair is as large as the scores of its heads, so at most as many parts
     // as threads exist at a time. They are added in the order of all tasks.
-    let is_large = wanted.bias
-        && attention
-            .modifiers
-            .bias
-            .is_some_and(|bias| bias.shape()[2] > 1);
+    let bias = attention.modifiers.bias.filter(|_| wanted.bias);
+    let is_large = bias.is_some_and(|bias| bias.shape()[2] > 1);
     let at_once = if is_large { threads::count() } else { count };
     let mut tasks = tasks.into_iter();
     while tasks.len() > 0 {
         let these: Vec<_> = tasks.by_ref().take(at_once).collect();
-        let mut partials: Vec<_> = these
-            .iter()
-            .map(|task| (task.key, Partial::default()))
-            .collect();
-        for_each(
-            these.into_iter().zip(&mut partials),
-            |(task, (_, partial))| {
-                *partial = E::dispatch(level, task);
-            },
-        );
+        let empty = these.iter().map(|task| (task.key, Partial::default()));
+        let mut partials: Vec<_> = empty.collect();
+        let tasks = these.into_iter().zip(&mut partials);
+        for_each(tasks, |(task, (_, partial))| {
+            *partial = E::dispatch(level, task);
+        });
         for (key, partial) in partials {
             if let Some(shared) = &mut shared {
                 add(&partial.shared, shared);
             }
-            partial
-                .biases
-                .add_to(key, sizes, &attention.modifiers, &mut modifiers);
+            let biases = partial.biases;
+            biases.add_to(key, sizes, &attention.modifiers, &mut modifiers);
         }
     }
     if let Some(sums) = query_gradient {

@@ -38,9 +38,8 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
         return;
     }
     let (packs, scratches) = (Pool::default(), Pool::default());
-    let groups = equal_parts(context, heads.key_count())
-        .into_iter()
-        .zip(equal_parts(lse, heads.key_count()));
+    let contexts = equal_parts(context, heads.key_count()).into_iter();
+    let groups = contexts.zip(equal_parts(lse, heads.key_count()));
     for_each(groups.enumerate(), |(index, (mut context, lse))| {
         let key = HeadIndex::nth(index, heads.key_heads);
         let span = attention.mask.span(key.batch, 0..queries, sizes.keys);
@@ -146,9 +145,8 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
             let block = start..start + lse.len();
             let sink = attention.sink(head.query);
             softmax.start(attention.unit(), sink, block.len(), value_stride);
-            let span = attention
-                .mask
-                .span(head.query.batch, block.clone(), num_keys);
+            let batch = head.query.batch;
+            let span = attention.mask.span(batch, block.clone(), num_keys);
             if !span.is_empty() {
                 score.pack_queries(simd, head.query, block.clone(), Phase::Forward, queries);
             }
@@ -163,31 +161,23 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                     continue;
                 }
                 let keys = tile.keys.clone();
-                score.scores(simd, queries, &packed.keys, keys.clone(), &mut softmax.tile);
-                tile.complete(
-                    simd,
-                    attention,
-                    coverage,
-                    &mut softmax.tile,
-                    [&mut [], &mut []],
-                );
+                let scores = &mut softmax.tile;
+                score.scores(simd, queries, &packed.keys, keys.clone(), scores);
+                tile.complete(simd, attention, coverage, scores, [&mut [], &mut []]);
                 let non_finite = tile.non_finite_columns(&packed.values);
                 let attended = tile.attended_columns(&non_finite, &softmax.tile);
                 softmax.weights(simd, block.len(), keys.len());
                 if let Some(dropout) = attention.dropout {
                     softmax.apply_dropout(simd, &tile, &dropout);
                 }
+                let shape = [block.len(), value_stride];
                 Product {
                     sizes: [block.len(), keys.len(), value_stride],
                     left: &softmax.tile,
                     left_strides: [KEY_STRIDE, 1],
                     right: packed.values.from(&attention.values, keys.start),
                     right_stride: value_stride,
-                    out: Block::new(
-                        &mut softmax.context,
-                        [block.len(), value_stride],
-                        value_stride,
-                    ),
+                    out: Block::new(&mut softmax.context, shape, value_stride),
                     start: Start::Scaled(&softmax.factors),
                 }
                 .compute(simd);

@@ -145,17 +145,14 @@ impl<E: Real> Panels<E> {
         out: &mut [E],
     ) {
         for panel in self.of_rows::<S>(range) {
+            let shape = [left.count, panel.columns];
             Product {
                 sizes: [left.count, self.size, panel.columns],
                 left: &left.data,
                 left_strides: [left.stride, 1],
                 right: panel.data,
                 right_stride: panel.width,
-                out: Block::new(
-                    &mut out[panel.first..],
-                    [left.count, panel.columns],
-                    KEY_STRIDE,
-                ),
+                out: Block::new(&mut out[panel.first..], shape, KEY_STRIDE),
                 start: Start::Zero,
             }
             .compute(simd);
@@ -243,10 +240,8 @@ impl<E: Real> FiniteRows<E> {
 
     /// The indices of the non-finite rows.
     pub(crate) fn non_finite(&self) -> impl Iterator<Item = usize> {
-        self.copy
-            .non_finite
-            .iter()
-            .map(|row| row + self.range.start)
+        let rows = self.copy.non_finite.iter();
+        rows.map(|row| row + self.range.start)
     }
 
     /// The rows from `first` on, each padded to a whole number of vectors. `rows` are the packed rows.

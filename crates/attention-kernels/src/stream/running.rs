@@ -68,11 +68,8 @@ impl<E: Real> RunningSoftmax<E> {
         let whole = columns.next_multiple_of(S::LANES);
         let lowest = simd.splat(-E::INFINITY);
         let unit = simd.splat(self.unit);
-        for (row, largest) in self
-            .tile
-            .chunks_exact(KEY_STRIDE)
-            .zip(&mut self.factors[..rows])
-        {
+        let lines = self.tile.chunks_exact(KEY_STRIDE);
+        for (row, largest) in lines.zip(&mut self.factors[..rows]) {
             let mut most = lowest;
             for from in row[..whole].chunks_exact(S::LANES) {
                 most = simd.max(simd.load(from), most);
@@ -93,12 +90,8 @@ impl<E: Real> RunningSoftmax<E> {
         }
         let sums = self.sums.chunks_exact_mut(S::LANES);
         let scalars = self.references.iter().zip(&self.factors);
-        let lines = self
-            .tile
-            .chunks_exact_mut(KEY_STRIDE)
-            .zip(sums)
-            .zip(scalars);
-        for ((row, sums), (&reference, &factor)) in lines.take(rows) {
+        let lines = self.tile.chunks_exact_mut(KEY_STRIDE).zip(sums);
+        for ((row, sums), (&reference, &factor)) in lines.zip(scalars).take(rows) {
             let reference = simd.splat(reference);
             let mut sum = simd.mul(simd.load(sums), simd.splat(factor));
             for x in row[..whole].chunks_exact_mut(S::LANES) {
@@ -114,17 +107,12 @@ impl<E: Real> RunningSoftmax<E> {
     #[inline(always)]
     pub(super) fn apply_dropout<S: Simd<E>>(&mut self, simd: S, tile: &Tile, dropout: &Dropout) {
         let whole = tile.keys.len().next_multiple_of(S::LANES);
-        for (row, query) in self
-            .tile
-            .chunks_exact_mut(KEY_STRIDE)
-            .zip(tile.queries.clone())
-        {
+        let rows = self.tile.chunks_exact_mut(KEY_STRIDE);
+        for (row, query) in rows.zip(tile.queries.clone()) {
             let kept = &mut self.kept[..whole];
             dropout.fill(tile.head.query, query, tile.keys.start, E::ONE, kept);
-            let vectors = row
-                .chunks_exact_mut(S::LANES)
-                .zip(kept.chunks_exact(S::LANES));
-            for (weights, kept) in vectors {
+            let vectors = row.chunks_exact_mut(S::LANES);
+            for (weights, kept) in vectors.zip(kept.chunks_exact(S::LANES)) {
                 simd.store(simd.mul(simd.load(weights), simd.load(kept)), weights);
             }
         }

@@ -92,12 +92,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(mut self, simd: S) -> Partial<E> {
-        let Self {
-            attention,
-            key,
-            wanted,
-            ..
-        } = self;
+        let (attention, key, wanted) = (self.attention, self.key, self.wanted);
         let score = attention.score;
         let sizes = score.sizes();
         let zeros = |is_wanted, len| Buffer::zeroed(if is_wanted { len } else { 0 });
@@ -124,17 +119,11 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
             let value_gradient = scratch.value_gradient.of_len(range.len() * value_stride);
             value_gradient.fill(E::ZERO);
         }
+        let biases = &mut partial.biases;
         for member in 0..sizes.heads.group() {
             for start in (0..sizes.queries).step_by(QUERY_BLOCK) {
                 let block = start..sizes.queries.min(start + QUERY_BLOCK);
-                self.block(
-                    simd,
-                    member,
-                    block,
-                    &range,
-                    &mut scratch,
-                    &mut partial.biases,
-                );
+                self.block(simd, member, block, &range, &mut scratch, biases);
             }
         }
         let first = range.start - self.chunk.start;
@@ -170,13 +159,7 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
         scratch: &mut Scratch<E, T>,
         biases: &mut BiasSums<E>,
     ) {
-        let Self {
-            attention,
-            outputs,
-            key,
-            wanted,
-            ..
-        } = *self;
+        let (attention, key, wanted) = (self.attention, self.key, self.wanted);
         let score = attention.score;
         let sizes = score.sizes();
         let query = sizes.heads.member(key, member);
@@ -185,17 +168,10 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
         if span.is_empty() {
             return;
         }
-        score.pack_queries(
-            simd,
-            query,
-            queries.clone(),
-            Phase::Backward(wanted),
-            &mut scratch.queries,
-        );
-        let unit = attention.unit();
-        scratch
-            .context_gradient
-            .pack(simd, unit, outputs, query, queries.clone());
+        let (phase, packed) = (Phase::Backward(wanted), &mut scratch.queries);
+        score.pack_queries(simd, query, queries.clone(), phase, packed);
+        let (unit, packed) = (attention.unit(), &mut scratch.context_gradient);
+        packed.pack(simd, unit, self.outputs, query, queries.clone());
         for keys in tiles(span) {
             let tile = Tile {
                 head: HeadPair { query, key },
@@ -239,13 +215,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
     ) {
         let score = attention.score;
         let keys = tile.keys.clone();
-        score.scores(
-            simd,
-            &self.queries,
-            &self.keys,
-            keys.clone(),
-            &mut self.weights,
-        );
+        let (queries, scores) = (&self.queries, &mut self.weights);
+        score.scores(simd, queries, &self.keys, keys.clone(), scores);
         let modifiers = &attention.modifiers;
         let len_if = |is_there| if is_there { self.weights.len() } else { 0 };
         let lens = [modifiers.soft_cap.is_some(), modifiers.score_mod.is_some()].map(len_if);
@@ -255,9 +226,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         let attended = tile.attended_rows(&from_above.non_finite, &self.weights);
         let first = keys.start - range.start;
         if wanted.through_scores() {
-            let within = first..first + keys.len();
-            self.values
-                .multiply(simd, from_above, within, &mut self.gradient);
+            let (values, within) = (&self.values, first..first + keys.len());
+            values.multiply(simd, from_above, within, &mut self.gradient);
         }
         self.weights_and_score_gradient(simd, attention, tile);
         let score_mod = attention.modifiers.score_mod;
@@ -284,14 +254,9 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             let (rows, width) = (tile.queries.len(), tile.keys.len());
             through_soft_cap(simd, [rows, width], &self.slopes, &mut self.gradient);
         }
-        attention.score.backward(
-            simd,
-            wanted,
-            &mut self.queries,
-            &mut self.keys,
-            tile.keys.clone(),
-            &self.gradient,
-        );
+        let (score, gradient) = (attention.score, &self.gradient);
+        let (queries, keys) = (&mut self.queries, &mut self.keys);
+        score.backward(simd, wanted, queries, keys, tile.keys.clone(), gradient);
     }
 
     /// Adds the products of a tile's weights and the context gradients to the gradients of the values, from the packed
@@ -308,17 +273,14 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         let num_keys = tile.keys.len();
         let value_stride = padded::<E, S>(value_size);
         let from_above = &self.context_gradient.rows;
+        let to = &mut self.value_gradient[first * value_stride..(first + num_keys) * value_stride];
         Product {
             sizes: [num_keys, tile.queries.len(), value_stride],
             left: &self.weights,
             left_strides: [1, KEY_STRIDE],
             right: from_above.finite(),
             right_stride: value_stride,
-            out: Block::new(
-                &mut self.value_gradient[first * value_stride..(first + num_keys) * value_stride],
-                [num_keys, value_stride],
-                value_stride,
-            ),
+            out: Block::new(to, [num_keys, value_stride], value_stride),
             start: Start::Sum,
         }
         .compute(simd);
@@ -350,15 +312,12 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         let lowest = simd.splat(-E::LARGEST);
         let unit = simd.splat(attention.unit());
         let zero = simd.zero();
-        let rows = self
-            .weights
-            .chunks_exact_mut(KEY_STRIDE)
-            .zip(self.gradient.chunks_exact_mut(KEY_STRIDE));
+        let gradients = self.gradient.chunks_exact_mut(KEY_STRIDE);
+        let rows = self.weights.chunks_exact_mut(KEY_STRIDE).zip(gradients);
         let ContextGradient { lse, dot, .. } = &self.context_gradient;
         let scalars = lse.iter().zip(dot);
-        for (((weights, gradient), (&[largest, log_sum], &dot)), query) in
-            rows.zip(scalars).zip(tile.queries.clone())
-        {
+        let rows = rows.zip(scalars).zip(tile.queries.clone());
+        for (((weights, gradient), (&[largest, log_sum], &dot)), query) in rows {
             let (lse, dot) = ([simd.splat(largest), simd.splat(log_sum)], simd.splat(dot));
             let weights = weights[..whole].chunks_exact_mut(S::LANES);
             let vectors = weights.zip(gradient[..whole].chunks_exact_mut(S::LANES));

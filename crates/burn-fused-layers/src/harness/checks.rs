@@ -79,18 +79,14 @@ pub fn assert_together<'a>(
     others: impl IntoIterator<Item = Argument<'a>>,
 ) {
     let whose = first.name;
-    for Argument {
-        name,
-        device,
-        dtype,
-    } in others
-    {
+    for other in others {
+        let (name, device) = (other.name, other.device);
         assert!(
             device == first.device,
             "{operation}: {name} expected on {:?}, as the {whose}, got {device:?}",
             first.device
         );
-        if let (Some(expected), Some(got)) = (first.dtype, dtype) {
+        if let (Some(expected), Some(got)) = (first.dtype, other.dtype) {
             assert!(
                 got == expected,
                 "{operation}: {name} expected of type {expected:?}, as the {whose}, got {got:?}"

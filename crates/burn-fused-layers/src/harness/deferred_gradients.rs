@@ -73,22 +73,13 @@ struct Deposits {
 /// A backward pass, by a number that no other pass has, earlier or later; see
 /// [`pass_of`](super::differentiate::pass_of).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pass(usize);
+pub struct Pass(pub(super) usize);
 
 impl Pass {
     /// A new pass.
     pub(super) fn next() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The pass with this number.
-    pub(super) fn of_number(number: usize) -> Self {
-        Self(number)
-    }
-
-    pub(super) fn number(self) -> usize {
-        self.0
     }
 }
 
@@ -114,9 +105,7 @@ impl GradientSlot {
     /// Whether the slot is open for `node`.
     pub fn is_of(&self, node: u64) -> bool {
         let deposits = self.lock();
-        deposits
-            .as_ref()
-            .is_some_and(|deposits| deposits.nodes.contains(&node))
+        deposits.as_ref().is_some_and(|of| of.nodes.contains(&node))
     }
 
     #[cfg(test)]
@@ -184,14 +173,10 @@ impl Deposits {
     }
 
     fn entries<E: Any + Send>(&mut self) -> &mut Entries<E> {
-        let expected = self.entry;
+        let (expected, got) = (self.entry, type_name::<E>());
         let entries = self.entries.downcast_mut();
-        entries.unwrap_or_else(|| {
-            panic!(
-                "gradient slot: expected deposits of {expected}, got {}",
-                type_name::<E>()
-            )
-        })
+        entries
+            .unwrap_or_else(|| panic!("gradient slot: expected deposits of {expected}, got {got}"))
     }
 }
 

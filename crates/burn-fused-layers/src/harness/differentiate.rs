@@ -119,10 +119,10 @@ pub fn pass_of<B: Backend>(gradients: &mut Gradients, like: &FloatTensor<B>) -> 
     let (device, dtype) = (like.device(), like.dtype().into());
     let key = key_of_pass(|| B::float_empty([0].into(), &device, dtype));
     if let Some(number) = gradients.get::<B>(&key) {
-        return Pass::of_number(number.shape()[1]);
+        return Pass(number.shape()[1]);
     }
     let pass = Pass::next();
-    let number = B::float_empty([0, pass.number()].into(), &device, dtype);
+    let number = B::float_empty([0, pass.0].into(), &device, dtype);
     gradients.register::<B>(key.id(), number);
     pass
 }
@@ -172,19 +172,15 @@ where
         let gradient = grads.consume::<B>(&ops.node);
         let pass = pass_of::<B>(grads, &gradient);
         let parents = ops.parents.map(|parent| parent.map(|node| node.id));
-        let KernelState {
-            saved,
-            backward,
-            slots,
-        } = ops.state;
+        let state = ops.state;
         let nodes = parents.map(|parent| parent.map(|id| id.value));
         let asked = Asked {
             wanted: parents.map(|parent| parent.is_some()),
-            deferral: Deferral::of(&slots, nodes),
+            deferral: Deferral::of(&state.slots, nodes),
             taker: Some((pass, ops.node.id.value)),
         };
-        let gradients = backward(saved, gradient, asked);
-        for ((parent, slot), gradient) in parents.into_iter().zip(slots).zip(gradients) {
+        let gradients = (state.backward)(state.saved, gradient, asked);
+        for ((parent, slot), gradient) in parents.into_iter().zip(state.slots).zip(gradients) {
             let Some(parent) = parent else { continue };
             match (gradient, slot) {
                 (Gradient::Absent, _) => {}
@@ -215,11 +211,8 @@ pub fn read_shared<B: Backend, C: CheckpointStrategy>(
         rows: rows.clone(),
         slot: slot.clone(),
     };
-    match SharedGradient
-        .prepare::<C>([node])
-        .compute_bound()
-        .stateful()
-    {
+    let prepared = SharedGradient.prepare::<C>([node]);
+    match prepared.compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
             let rows = prep.finish(state, rows);
             slot.open::<Box<dyn Deposit<B>>>(rows.id().value);
@@ -252,15 +245,10 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
         let is_whole = gradient.shape() == rows.shape(); // or else a marker
         let whole = is_whole.then_some(gradient);
         let mut deposits = slot.take::<Box<dyn Deposit<B>>>(pass, ops.node.id.value);
-        let total = match deposits.pop() {
-            Some(last) => {
-                let total = last.sum(deposits, rows);
-                Some(match whole {
-                    Some(whole) => B::float_add(total, whole),
-                    None => total,
-                })
-            }
-            None => whole,
+        let deposited = deposits.pop().map(|last| last.sum(deposits, rows));
+        let total = match (deposited, whole) {
+            (Some(deposited), Some(whole)) => Some(B::float_add(deposited, whole)),
+            (deposited, whole) => deposited.or(whole),
         };
         if let (Some(parent), Some(mut total)) = (parent, total) {
             let dtype = total.dtype();

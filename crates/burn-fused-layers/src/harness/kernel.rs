@@ -71,9 +71,10 @@ impl<const N: usize> Asked<N> {
 }
 
 /// The gradient of one tensor.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum Gradient<B: Backend> {
     /// The tensor is absent, or its gradient was not requested.
+    #[default]
     Absent,
     /// The gradient itself.
     Whole(FloatTensor<B>),

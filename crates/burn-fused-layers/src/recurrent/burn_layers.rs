@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::stack::no_dropout;
 use super::{CellKind, Recurrent, RecurrentLayer};
-use crate::harness::parameter::{dequantized, is_reparameterized};
+use crate::harness::parameter::{is_reparameterized, value};
 
 /// A layer of Burn that computes something no [`RecurrentLayer`] does.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -155,9 +155,7 @@ fn joined<const D: usize>(
     let is_uniform = all.all(|parameter| parameter.is_require_grad() == requires_grad);
     let expected = "all gates or none to require gradients of a parameter";
     check(name, &[(is_uniform, expected)])?;
-    let values = parameters
-        .iter()
-        .map(|parameter| dequantized(parameter.val()));
+    let values = parameters.iter().map(|parameter| value(parameter));
     // Detached only after the concatenation: in Burn 0.22.1, `detach` of a tensor that requires gradients still
     // requires them, and the result of an operation on it is no leaf.
     let value = Tensor::cat(values.collect(), axis).detach();

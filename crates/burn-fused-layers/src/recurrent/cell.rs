@@ -39,7 +39,7 @@ impl RecurrentCell {
         Self {
             kind: layer.kind,
             dtype: value(&layer.hidden.weight).dtype(),
-            hidden: layer.read_hidden().widened().shared(),
+            hidden: layer.read_hidden().for_many_calls(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! One recurrent layer in one direction.
 
+use std::iter::once;
+
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
@@ -9,7 +11,7 @@ use super::run::{Hidden, joined};
 use super::variants::Variant;
 use super::{CellKind, RecurrentCell, Steps};
 use crate::harness::checks::{Argument, assert_together};
-use crate::harness::parameter::{dequantized, of_linear, value};
+use crate::harness::parameter::{of_linear, value};
 use crate::linear::{assert_layer, linear};
 
 /// One layer of [`Recurrent`](super::Recurrent), in one direction.
@@ -72,10 +74,7 @@ impl RecurrentState {
             let output = Argument::floats("output h", &self.hidden);
             assert_together("recurrent layer", output, others);
         }
-        [Some(self.hidden), self.cell]
-            .into_iter()
-            .flatten()
-            .collect()
+        once(self.hidden).chain(self.cell).collect()
     }
 }
 
@@ -102,9 +101,7 @@ impl RecurrentLayer {
     pub(super) fn read_hidden(&self) -> Hidden {
         let variant = match self.kind {
             CellKind::Gru => (!self.reset_after).then_some(Variant::ResetBefore),
-            CellKind::Lstm => {
-                (self.peepholes.as_ref()).map(|weights| Variant::Peepholes(value(weights)))
-            }
+            CellKind::Lstm => self.peepholes.as_ref().map(value).map(Variant::Peepholes),
         };
         Hidden::once(self.kind, variant, &self.hidden)
     }
@@ -137,7 +134,6 @@ impl RecurrentLayer {
     /// If size or type of the input differ from those of the layer.
     pub fn gates(&self, input: Tensor<3>) -> Tensor<3> {
         let (weight, bias) = of_linear(&self.input);
-        let (weight, bias) = (dequantized(weight), bias.map(dequantized));
         assert_layer("recurrent layer", ("input", &input), &weight, bias.as_ref());
         linear(input, weight, bias)
     }

@@ -37,20 +37,13 @@ impl Hidden {
         }
     }
 
-    /// The same, with half precision as f32: the gradients of many calls are summed in f32.
-    pub(super) fn widened(self) -> Self {
+    /// The same for many calls, with half precision as f32: their gradients are summed in f32.
+    pub(super) fn for_many_calls(self) -> Self {
         let dtype = wide(self.weight.dtype());
         Self {
             variant: self.variant.map(|variant| variant.cast(dtype)),
             weight: self.weight.cast(dtype),
             bias: self.bias.map(widened),
-            ..self
-        }
-    }
-
-    /// The same for many calls.
-    pub(super) fn shared(self) -> Self {
-        Self {
             shared: Some(SharedWeight::default()),
             ..self
         }
@@ -64,10 +57,7 @@ impl Hidden {
         let zeros = || Tensor::zeros([self.cell.states(), batch, size], options);
         let initial = initial.unwrap_or_else(zeros);
         let bias = self.bias.unwrap_or_else(|| Tensor::zeros([width], options));
-        let weight = match &self.shared {
-            Some(shared) => read_weight(self.weight, shared),
-            None => self.weight,
-        };
+        let weight = read_weight(self.weight, self.shared.as_ref());
         let (cell, hidden) = ((self.cell, self.variant), (weight, bias));
         of_cell(cell, gates, hidden, self.shared, initial, steps.clone())
     }

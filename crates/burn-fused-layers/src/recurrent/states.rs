@@ -53,32 +53,28 @@ pub(super) fn of_cell(
     let (weight, bias) = hidden;
     let [size, _] = weight.dims();
     let (states, width) = (cell.states(), cell.gates() * size);
-    let mut dims = vec![
-        ("gates", vec![batch, count, width], gates.dims().to_vec()),
-        ("hidden weight", vec![size, width], weight.dims().to_vec()),
-        ("hidden bias", vec![width], bias.dims().to_vec()),
-        (
-            "initial state",
-            vec![states, batch, size],
-            initial.dims().to_vec(),
-        ),
-    ];
+    let assert_dims = |name: &str, got: &[usize], expected: &[usize]| {
+        assert!(
+            got == expected,
+            "recurrent layer: {name} expected {expected:?}, got {got:?}"
+        );
+    };
+    assert_dims("gates", &gates.dims(), &[batch, count, width]);
+    assert_dims("hidden weight", &weight.dims(), &[size, width]);
+    assert_dims("hidden bias", &bias.dims(), &[width]);
+    assert_dims("initial state", &initial.dims(), &[states, batch, size]);
     let peepholes = match &variant {
         Some(Variant::Peepholes(weights)) => Some(weights),
         _ => None,
     };
-    dims.extend(peepholes.map(|weights| ("peepholes", vec![3, size], weights.dims().to_vec())));
-    for (name, expected, got) in dims {
-        assert!(
-            expected == got,
-            "recurrent layer: {name} expected {expected:?}, got {got:?}"
-        );
+    if let Some(weights) = peepholes {
+        assert_dims("peepholes", &weights.dims(), &[3, size]);
     }
     let dtype = gates.dtype();
     let mut others = vec![
         Argument::floats("hidden weight", &weight),
         Argument::floats("hidden bias", &bias),
-        Argument::floats_or_wide("initial state", &initial, gates.dtype()),
+        Argument::floats_or_wide("initial state", &initial, dtype),
     ];
     others.extend(peepholes.map(|weights| Argument::floats("peepholes", weights)));
     assert_together("recurrent layer", Argument::floats("gates", &gates), others);
@@ -89,11 +85,8 @@ pub(super) fn of_cell(
             "recurrent layer: lens expected {batch} of at most {count}, got {lens:?}"
         );
     }
-    let last_step = if steps.is_reversed {
-        0
-    } else {
-        count.saturating_sub(1)
-    };
+    let last = count.saturating_sub(1);
+    let last = if steps.is_reversed { 0 } else { last };
     let slot = GradientSlot::default();
     let all = if batch * count * size == 0 {
         Tensor::zeros([states, batch, count, size], (&gates.device(), dtype))
@@ -125,11 +118,7 @@ pub(super) fn of_cell(
             reads: slot.clone(),
         }))
     };
-    States {
-        all,
-        last_step,
-        slot,
-    }
+    States { all, last, slot }
 }
 
 /// The states of a recurrent layer after each step, made by [`recurrent`].
@@ -137,7 +126,8 @@ pub(super) fn of_cell(
 pub struct States {
     /// `[states, batch, steps, hidden_size]`
     all: Tensor<4>,
-    last_step: usize,
+    /// The index of the last step.
+    last: usize,
     slot: GradientSlot,
 }
 
@@ -166,7 +156,7 @@ impl States {
             count > 0,
             "states: the last expected of some steps, got none"
         );
-        let step = self.last_step;
+        let step = self.last;
         self.read(index, StepsRead::Last { step }, [batch, size])
     }
 

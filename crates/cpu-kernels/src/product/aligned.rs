@@ -6,21 +6,11 @@ use crate::tiles::CACHE_LINE;
 use crate::{Buffer, Real};
 
 /// Elements aligned to a cache line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Aligned<E> {
     elements: Buffer<E>,
     first: usize,
     len: usize,
-}
-
-impl<E> Default for Aligned<E> {
-    fn default() -> Self {
-        Self {
-            elements: Buffer::default(),
-            first: 0,
-            len: 0,
-        }
-    }
 }
 
 impl<E: Real> Aligned<E> {

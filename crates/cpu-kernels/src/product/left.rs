@@ -62,11 +62,9 @@ impl<'a, E: Real> Left<'a, E> {
 
     /// The steps from `step` on.
     #[inline(always)]
-    pub(super) fn steps_from(self, step: usize) -> Self {
-        Self {
-            data: &self.data[step..],
-            ..self
-        }
+    pub(super) fn steps_from(mut self, step: usize) -> Self {
+        self.data = &self.data[step..];
+        self
     }
 
     /// The elements from a row on, and their distances from row to row and from step to step.

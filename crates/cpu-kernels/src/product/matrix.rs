@@ -52,11 +52,9 @@ impl<'a, E: Real> Matrix<'a, E> {
     }
 
     /// The transpose, sharing the elements.
-    pub fn transposed(self) -> Self {
-        Self {
-            is_transposed: !self.is_transposed,
-            ..self
-        }
+    pub fn transposed(mut self) -> Self {
+        self.is_transposed = !self.is_transposed;
+        self
     }
 
     /// Some of the rows.
@@ -77,22 +75,15 @@ impl<'a, E: Real> Matrix<'a, E> {
             columns.end <= count && columns.start <= columns.end,
             "Matrix: part expected within 0..{count}, got {columns:?}"
         );
-        let first = if self.is_transposed {
-            columns.start * self.stride
-        } else {
-            columns.start
+        let (first, sizes) = match self.is_transposed {
+            true => (columns.start * self.stride, [columns.len(), rows]),
+            false => (columns.start, [rows, columns.len()]),
         };
         let data = self.data.get(first..).unwrap_or_default();
-        let part = Self { data, ..self };
-        match self.is_transposed {
-            true => Self {
-                sizes: [columns.len(), rows],
-                ..part
-            },
-            false => Self {
-                sizes: [rows, columns.len()],
-                ..part
-            },
+        Self {
+            data,
+            sizes,
+            ..self
         }
     }
 
@@ -110,10 +101,8 @@ impl<'a, E: Real> Matrix<'a, E> {
     #[inline]
     pub(crate) fn copy_row(&self, row: usize, to: &mut [E]) {
         if self.is_transposed {
-            for (to, &from) in to
-                .iter_mut()
-                .zip(self.data[row..].iter().step_by(self.stride.max(1)))
-            {
+            let elements = self.data[row..].iter().step_by(self.stride.max(1));
+            for (to, &from) in to.iter_mut().zip(elements) {
                 *to = from;
             }
         } else {

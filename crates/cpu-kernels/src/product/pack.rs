@@ -98,10 +98,8 @@ impl<'a, E: Real> Panels<'a, E> {
     /// A panel from a step on, and the distance from one step to the next.
     #[inline(always)]
     pub(super) fn panel(&self, index: usize, first_step: usize) -> (&'a [E], usize) {
-        (
-            &self.data[index * self.panel + first_step * self.stride..],
-            self.stride,
-        )
+        let first = index * self.panel + first_step * self.stride;
+        (&self.data[first..], self.stride)
     }
 }
 
@@ -173,9 +171,8 @@ impl<E: Real> Job<E> for PackPanels<'_, E> {
             } else {
                 for (row, step) in (at..).zip(steps) {
                     let from = &data[step * stride..][columns.clone()];
-                    let ahead = from
-                        .as_ptr()
-                        .wrapping_add(PACKED_AHEAD.wrapping_mul(stride));
+                    let distance = PACKED_AHEAD.wrapping_mul(stride);
+                    let ahead = from.as_ptr().wrapping_add(distance);
                     for line in (0..from.len()).step_by(CACHE_LINE / size_of::<E>()) {
                         prefetch(ahead.wrapping_add(line));
                     }

@@ -42,7 +42,6 @@ pub(super) fn parts(
     most: usize,
 ) -> impl Iterator<Item = Range<usize>> + Clone {
     let end = range.end;
-    range
-        .step_by(most)
-        .map(move |first| first..end.min(first + most))
+    let starts = range.step_by(most);
+    starts.map(move |first| first..end.min(first + most))
 }

@@ -13,12 +13,8 @@ pub(crate) fn sum_columns<E: Real>(matrix: &[E], sums: &mut [E]) {
     if columns == 0 {
         return;
     }
-    check_len(
-        OPERATION,
-        "summed matrix",
-        [matrix.len() / columns, columns],
-        matrix.len(),
-    );
+    let shape = [matrix.len() / columns, columns];
+    check_len(OPERATION, "summed matrix", shape, matrix.len());
     sums.fill(E::ZERO);
     // In parts, so that the addends are not small beside the sum; and by long pieces of rows, which are contiguous.
     let rows = matrix.chunks(columns * SUMMED_ROWS);

@@ -128,22 +128,16 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
             let is_carried = layer.before(step).is_some() || self.initial_gradient.is_some();
             if is_carried && (0..examples).any(is_active) {
                 for (gate, panels) in layer.weights.iter().enumerate() {
-                    panels.multiply(
-                        simd,
-                        examples,
-                        (&sums[gate * stride..], G * stride),
-                        Start::Sum,
-                        (&mut carried[0], stride),
-                    );
+                    let (left, out) = (&sums[gate * stride..], &mut *carried[0]);
+                    let (left, out) = ((left, G * stride), (out, stride));
+                    panels.multiply(simd, examples, left, Start::Sum, out);
                 }
             }
         }
         let initial_gradient = self.initial_gradient.into_iter().flatten();
         for (gradient, carried) in initial_gradient.zip(&carried) {
-            for (to, from) in gradient
-                .chunks_exact_mut(size)
-                .zip(carried.chunks_exact(stride))
-            {
+            let rows = gradient.chunks_exact_mut(size);
+            for (to, from) in rows.zip(carried.chunks_exact(stride)) {
                 to.copy_from_slice(&from[..size]);
             }
         }

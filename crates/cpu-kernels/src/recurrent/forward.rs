@@ -40,13 +40,9 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
             let is_active = |example: usize| self.lens.is_none_or(|lens| step < lens[example]);
             if (0..examples).any(is_active) {
                 for (gate, panels) in layer.weights.iter().enumerate() {
-                    panels.multiply(
-                        simd,
-                        examples,
-                        (state[0], stride),
-                        Start::Zero,
-                        (&mut sums[gate * stride..], G * stride),
-                    );
+                    let (left, out) = (&*state[0], &mut sums[gate * stride..]);
+                    let (left, out) = ((left, stride), (out, G * stride));
+                    panels.multiply(simd, examples, left, Start::Zero, out);
                 }
             }
             for example in 0..examples {

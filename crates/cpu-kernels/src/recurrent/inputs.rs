@@ -98,19 +98,10 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
     /// If the shapes do not fit together.
     pub(super) fn check(&self) {
         let [batch, steps, size] = self.sizes;
-        check_len(
-            OPERATION,
-            "hidden weight",
-            [size, G * size],
-            self.hidden_weight.len(),
-        );
+        let (weight, initial) = (self.hidden_weight.len(), self.initial.len());
+        check_len(OPERATION, "hidden weight", [size, G * size], weight);
         check_len(OPERATION, "hidden bias", [G * size], self.hidden_bias.len());
-        check_len(
-            OPERATION,
-            "initial state",
-            [N, batch, size],
-            self.initial.len(),
-        );
+        check_len(OPERATION, "initial state", [N, batch, size], initial);
         if let Some(lens) = self.lens {
             check_len(OPERATION, "lens", [batch], lens.len());
             let most = lens.iter().copied().max().unwrap_or(0);
@@ -129,12 +120,8 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
         self.check();
         let [batch, steps, size] = self.sizes;
         check_len(OPERATION, "states", [N, batch, steps, size], states.len());
-        check_len(
-            OPERATION,
-            "outputs before",
-            [batch, steps, size],
-            before.len(),
-        );
+        let shape = [batch, steps, size];
+        check_len(OPERATION, "outputs before", shape, before.len());
         if before.is_empty() {
             return;
         }

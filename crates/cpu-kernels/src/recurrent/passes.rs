@@ -59,12 +59,8 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
 ) {
     inputs.check();
     let [batch, steps, size] = inputs.sizes;
-    let RecurrentOutputs {
-        states,
-        saved,
-        gradient,
-        last_gradient,
-    } = *outputs;
+    let (states, saved) = (outputs.states, outputs.saved);
+    let (gradient, last_gradient) = (outputs.gradient, outputs.last_gradient);
     check_len(OPERATION, "states", [N, batch, steps, size], states.len());
     let given = |gradients: [&'_ [E]; N]| {
         let lens = gradients.map(<[E]>::len);
@@ -76,17 +72,9 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     for len in given(last_gradient) {
         check_len(OPERATION, "gradient of a last state", [batch, size], len);
     }
-    check_len(
-        OPERATION,
-        "saved values",
-        [batch, steps, (VALUES - G) * size],
-        saved.len(),
-    );
-    let RecurrentGradients {
-        gates,
-        hidden,
-        initial,
-    } = gradients;
+    let shape = [batch, steps, (VALUES - G) * size];
+    check_len(OPERATION, "saved values", shape, saved.len());
+    let (gates, hidden, initial) = (gradients.gates, gradients.hidden, gradients.initial);
     let shape = [batch, steps, G * size];
     check_len(OPERATION, "gradient of the gates", shape, gates.len());
     if let Some(hidden) = &hidden {
@@ -114,9 +102,8 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     let len = examples * steps * size;
     let mut of_gates = gates.chunks_mut(G * len);
     let mut of_hidden = hidden.unwrap_or_default().chunks_mut(G * len);
-    let mut of_initial = initial
-        .map(|initial| parts_of_states(initial, examples * size))
-        .map(Vec::into_iter);
+    let of_initial = initial.map(|initial| parts_of_states(initial, examples * size));
+    let mut of_initial = of_initial.map(Vec::into_iter);
     let tasks: Vec<_> = inputs
         .tasks()
         .enumerate()

@@ -103,10 +103,8 @@ impl Simd<f32> for Avx2 {
             let half = _mm256_srai_epi32::<1>(n);
             let rest = _mm256_sub_epi32(n, half);
             let power = |n: __m256i| {
-                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(
-                    n,
-                    _mm256_set1_epi32(127),
-                )))
+                let biased = _mm256_add_epi32(n, _mm256_set1_epi32(127));
+                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
             };
             let y = _mm256_mul_ps(_mm256_mul_ps(p, power(half)), power(rest));
             // NaN compares false with both, and is kept.

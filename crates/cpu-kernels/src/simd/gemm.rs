@@ -137,10 +137,8 @@ fn even_blocks(count: usize, most: usize) -> impl Iterator<Item = (usize, usize)
     let pieces = count.div_ceil(most).max(1);
     let (size, larger) = (count / pieces, count % pieces);
     (0..pieces).map(move |piece| {
-        (
-            piece * size + piece.min(larger),
-            size + usize::from(piece < larger),
-        )
+        let start = piece * size + piece.min(larger);
+        (start, size + usize::from(piece < larger))
     })
 }
 

@@ -164,9 +164,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
             .compute(simd);
         }
     }
-}
 
-impl<E: Real> GroupWeights<'_, E> {
     /// Lists the keys that a query attends to, their weights and the dropout factors of the weights.
     #[inline(always)]
     pub(super) fn list(&self, group: &Group<E>, row: usize, attended: &mut AttendedKeys<E>) {

@@ -28,11 +28,9 @@ pub(in crate::additive) fn backward<E: Real>(
     let [.., units] = attention.score.inputs.queries.shape();
     let count = heads.key_count();
     let mut partial_weights = Buffer::zeroed(count * units);
-    let tasks = parts_of_wanted(gradients.queries, count)
-        .into_iter()
-        .zip(gradients.keys_and_values.split(count))
-        .zip(partial_weights.chunks_mut(units))
-        .enumerate();
+    let queries = parts_of_wanted(gradients.queries, count).into_iter();
+    let slices = queries.zip(gradients.keys_and_values.split(count));
+    let tasks = slices.zip(partial_weights.chunks_mut(units)).enumerate();
     let least = DECODE_HEADS.div_ceil(heads.group());
     for_each_with(tasks, least, Scratch::default, |scratch, task| {
         let (index, ((queries, keys_and_values), weight)) = task;
@@ -89,35 +87,26 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self {
-            group,
-            context_gradient,
-            saved,
-            wanted,
-            scratch,
-            queries,
-            weight,
-            mut keys_and_values,
-        } = self;
+        let (group, wanted) = (self.group, self.wanted);
+        let mut keys_and_values = self.keys_and_values;
         let Scratch {
             weights: group_weights,
             attended,
             gradient,
             sums,
             wide,
-        } = scratch;
+        } = self.scratch;
         let values = &group.attention.values;
         let [_, _, num_keys, _] = values.shape();
-        match saved {
+        match self.saved {
             Some(saved) => group_weights.restore(&group, saved),
             None => group_weights.compute(simd, &group, None),
         }
         let (first, stride) = (group_weights.first, group_weights.stride);
         // Replaces the weights by the gradients of the scores: ds = p (f dw - D), dw = dC . v.
         for row in 0..group.len() {
-            let upstream = context_gradient
-                .row(group.head(row), group.query(row))
-                .read(wide);
+            let (head, query) = (group.head(row), group.query(row));
+            let upstream = self.context_gradient.row(head, query).read(wide);
             group_weights.list(&group, row, attended);
             if wanted.through_scores() {
                 gradient.resize(attended.keys.len(), E::ZERO);
@@ -163,9 +152,9 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         };
         if wanted.queries || wanted.shared || to_keys.is_some() {
             let to = GradOutputs {
-                queries,
+                queries: self.queries,
                 keys: to_keys,
-                weight,
+                weight: self.weight,
             };
             sums.add(simd, &group, &scores, to);
         }

@@ -3,13 +3,13 @@
 use cpu_kernels::Real;
 use cpu_kernels::checks::check_len;
 use cpu_kernels::simd::{Job, Level, Simd};
-use cpu_kernels::slices::equal_parts;
 use cpu_kernels::threads::for_each_with;
 
 use super::attended::GroupWeights;
 use super::{Decode, Group};
 use crate::additive::stream::AdditiveScore;
 use crate::gather::AttendedKeys;
+use crate::slices::parts_of_wanted;
 use crate::stream::{LogSumExp, TileScore};
 use crate::tiles::DECODE_HEADS;
 
@@ -23,13 +23,7 @@ pub(in crate::additive) fn forward<E: Real>(
 ) {
     let heads = attention.score.heads;
     let [_, _, num_queries, _] = attention.score.inputs.queries.shape();
-    let weights: Vec<_> = match weights {
-        Some(weights) => equal_parts(weights, heads.key_count())
-            .into_iter()
-            .map(Some)
-            .collect(),
-        None => (0..heads.key_count()).map(|_| None).collect(),
-    };
+    let weights = parts_of_wanted(weights, heads.key_count());
     let [.., value_size] = attention.values.shape();
     let rows = heads.group() * num_queries;
     let tasks = context.chunks_mut(rows * value_size);
@@ -96,18 +90,13 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self {
-            group,
-            scratch: Scratch { weights, attended },
-            context,
-            lse,
-            weights: to_weights,
-        } = self;
+        let Scratch { weights, attended } = self.scratch;
+        let (group, context) = (self.group, self.context);
         let values = &group.attention.values;
         let [_, _, num_keys, value_size] = values.shape();
-        weights.compute(simd, &group, Some(lse));
-        if let Some(to_weights) = to_weights {
-            weights.save(num_keys, to_weights);
+        weights.compute(simd, &group, Some(self.lse));
+        if let Some(to) = self.weights {
+            weights.save(num_keys, to);
         }
         context.fill(E::ZERO);
         for (row, context) in context.chunks_exact_mut(value_size).enumerate() {

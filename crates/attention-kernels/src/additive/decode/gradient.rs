@@ -132,11 +132,7 @@ impl<E: Real> Scratch<E> {
         block: Block<E>,
         to_keys: &mut [E],
     ) {
-        let Block {
-            row,
-            first_key,
-            gradient,
-        } = block;
+        let (row, first_key) = (block.row, block.first_key);
         let inputs = &group.attention.score.inputs;
         let query = inputs.queries.row(group.head(row), group.query(row));
         let units = query.len();
@@ -148,7 +144,7 @@ impl<E: Real> Scratch<E> {
             let mut query_sum = simd.load(&self.query_sums[at..]);
             let mut weight_sum = simd.load(&self.weight_sums[unit..]);
             let keys = self.keys.chunks_exact(padded);
-            for (lane, (&gradient, key)) in gradient.iter().zip(keys).enumerate() {
+            for (lane, (&gradient, key)) in block.gradient.iter().zip(keys).enumerate() {
                 if gradient == E::ZERO {
                     continue;
                 }

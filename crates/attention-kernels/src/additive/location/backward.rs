@@ -38,22 +38,19 @@ pub(crate) fn backward<E: Real>(
     let examples = sizes.batch.div_ceil(LOCATION_SUMS);
     let shared_len = (1 + sizes.channels * sizes.width) * padded.units;
     let mut shared = Buffer::zeroed(sizes.batch.div_ceil(examples) * shared_len);
-    let parts = own
-        .chunks_mut(examples)
-        .zip(shared.chunks_exact_mut(shared_len));
-    let tasks: Vec<_> = parts
-        .enumerate()
-        .map(|(task, (own, shared))| Backward {
-            inputs,
-            sizes,
-            padded: &padded,
-            score_gradients: &score_gradients,
-            first: task * examples,
-            own,
-            shared,
-            wants_filters: gradients.filters.is_some(),
-        })
-        .collect();
+    let sums = shared.chunks_exact_mut(shared_len);
+    let parts = own.chunks_mut(examples).zip(sums).enumerate();
+    let tasks = parts.map(|(task, (own, shared))| Backward {
+        inputs,
+        sizes,
+        padded: &padded,
+        score_gradients: &score_gradients,
+        first: task * examples,
+        own,
+        shared,
+        wants_filters: gradients.filters.is_some(),
+    });
+    let tasks: Vec<_> = tasks.collect();
     for_each(tasks.into_iter(), |task| E::dispatch(level, task));
     let add_rows = |from: &[E], to: Option<&mut [E]>| {
         let to = to.unwrap_or_default().chunks_exact_mut(sizes.units);
@@ -77,13 +74,7 @@ fn check<E: Real>(
     gradients: &LocationScoreGradients<E>,
 ) -> Sizes {
     let sizes = inputs.sizes();
-    let Sizes {
-        batch,
-        keys,
-        units,
-        channels,
-        width,
-    } = sizes;
+    let (batch, keys, units) = (sizes.batch, sizes.keys, sizes.units);
     let shape = [batch, 1, 1, keys];
     check_shape(OPERATION, "score gradients", shape, score_gradients.shape());
     for (what, shape, gradient) in [
@@ -92,12 +83,12 @@ fn check<E: Real>(
         ("weight gradient", [1, 1, units], &gradients.weight),
         (
             "alignment gradient",
-            [batch, channels, keys],
+            [batch, sizes.channels, keys],
             &gradients.alignments,
         ),
         (
             "filter gradient",
-            [channels, width, units],
+            [sizes.channels, sizes.width, units],
             &gradients.filters,
         ),
     ] {
@@ -164,10 +155,8 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 }
                 example.sum(simd, block.clone(), &mut scratch);
                 let slopes = &mut scratch.sums[..block.len() * self.padded.units];
-                let rows = block
-                    .clone()
-                    .zip(slopes.chunks_exact_mut(self.padded.units));
-                for (key, row) in rows {
+                let rows = slopes.chunks_exact_mut(self.padded.units);
+                for (key, row) in block.zip(rows) {
                     if !example.mask.attends(key) {
                         row.fill(E::ZERO);
                         continue;
@@ -205,9 +194,8 @@ impl<E: Real> Example<'_, E> {
         let gradient = simd.splat(gradient);
         let vectors = row.chunks_exact_mut(S::LANES);
         let weights = self.padded.weight.chunks_exact(S::LANES);
-        let sums = query
-            .chunks_exact_mut(S::LANES)
-            .zip(weight.chunks_exact_mut(S::LANES));
+        let weight = weight.chunks_exact_mut(S::LANES);
+        let sums = query.chunks_exact_mut(S::LANES).zip(weight);
         for ((row, factor), (query, weight)) in vectors.zip(weights).zip(sums) {
             let tanh = simd.tanh(simd.load(row));
             let part = simd.mul(gradient, tanh);

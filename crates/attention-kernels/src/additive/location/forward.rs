@@ -20,14 +20,12 @@ pub(crate) fn forward<E: Real>(inputs: &LocationScoreInputs<E>, level: Level, sc
     }
     let padded = Padded::new(inputs, sizes);
     let examples = scores.chunks_exact_mut(sizes.keys).enumerate();
-    let tasks: Vec<_> = examples
-        .flat_map(|(example, scores)| {
-            let starts = (0..sizes.keys).step_by(LOCATION_TASK);
-            starts
-                .zip(scores.chunks_mut(LOCATION_TASK))
-                .map(move |(first, scores)| (example, first, scores))
-        })
-        .collect();
+    let tasks = examples.flat_map(|(example, scores)| {
+        let starts = (0..sizes.keys).step_by(LOCATION_TASK);
+        let parts = starts.zip(scores.chunks_mut(LOCATION_TASK));
+        parts.map(move |(first, scores)| (example, first, scores))
+    });
+    let tasks: Vec<_> = tasks.collect();
     for_each_with(tasks.into_iter(), 1, Scratch::default, |scratch, task| {
         let (example, first, scores) = task;
         let job = Forward {
@@ -53,12 +51,7 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self {
-            example,
-            keys,
-            scratch,
-            scores,
-        } = self;
+        let (example, keys, scratch) = (self.example, self.keys, self.scratch);
         let mask = &example.mask;
         example.start(scratch);
         for first in keys.clone().step_by(LOCATION_KEYS) {
@@ -66,9 +59,10 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
             if !mask.meets(&block) {
                 continue;
             }
-            example.sum(simd, block.clone(), scratch);
+            example.sum(simd, block, scratch);
             let rows = scratch.sums.chunks_exact(example.padded.units);
-            for (score, row) in scores[block.start - keys.start..].iter_mut().zip(rows) {
+            let scores = self.scores[first - keys.start..].iter_mut();
+            for (score, row) in scores.zip(rows) {
                 let mut sum = simd.zero();
                 let weight = example.padded.weight.chunks_exact(S::LANES);
                 for (row, weight) in row.chunks_exact(S::LANES).zip(weight) {
@@ -78,6 +72,6 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
                 *score = simd.sum(sum);
             }
         }
-        mask.fill(&keys, scores, E::ZERO);
+        mask.fill(&keys, self.scores, E::ZERO);
     }
 }

@@ -90,19 +90,14 @@ impl<'a, E: Real> Example<'a, E> {
 
     /// Reads query and alignments.
     pub(super) fn start(&self, scratch: &mut Scratch<E>) {
-        let Sizes {
-            units,
-            keys,
-            width,
-            channels,
-            ..
-        } = self.sizes;
+        let Sizes { keys, width, .. } = self.sizes;
         scratch.query.clear();
         scratch.query.resize(self.padded.units, E::ZERO);
         let query = self.inputs.queries.row(self.at, 0);
-        query.copy_to(&mut scratch.query[..units]);
+        query.copy_to(&mut scratch.query[..self.sizes.units]);
         let len = self.alignments_len();
         scratch.alignments.clear();
+        let channels = self.sizes.channels;
         scratch.alignments.resize(channels * len, E::ZERO);
         for (channel, to) in scratch.alignments.chunks_exact_mut(len).enumerate() {
             let from = self.inputs.alignments.row(self.at, channel);
@@ -114,23 +109,20 @@ impl<'a, E: Real> Example<'a, E> {
     #[inline(always)]
     pub(super) fn sum<S: Simd<E>>(&self, simd: S, keys: Range<usize>, scratch: &mut Scratch<E>) {
         let padded_units = self.padded.units;
-        let Scratch {
-            query,
-            alignments,
-            sums,
-            wide,
-        } = scratch;
+        let sums = &mut scratch.sums;
         sums.resize(keys.len() * padded_units, E::ZERO);
         for (key, sum) in keys.clone().zip(sums.chunks_exact_mut(padded_units)) {
-            sum.copy_from_slice(query);
+            sum.copy_from_slice(&scratch.query);
             if self.mask.attends(key) {
-                let key = self.inputs.keys.row(self.at, key).read(wide);
+                let key = self.inputs.keys.row(self.at, key);
+                let key = key.read(&mut scratch.wide);
                 for (sum, key) in sum.iter_mut().zip(key) {
                     *sum += *key;
                 }
             }
         }
-        for (channel, alignments) in alignments.chunks_exact(self.alignments_len()).enumerate() {
+        let channels = scratch.alignments.chunks_exact(self.alignments_len());
+        for (channel, alignments) in channels.enumerate() {
             Product {
                 sizes: [keys.len(), self.sizes.width, padded_units],
                 left: &alignments[keys.start..],

@@ -23,11 +23,7 @@ pub(crate) fn backward<E: Real>(
     gradients: AdditiveScoreGradients<E>,
 ) {
     let heads = check(inputs, &score_gradients, &gradients);
-    let AdditiveScoreGradients {
-        queries,
-        mut keys,
-        weight,
-    } = gradients;
+    let (queries, mut keys, weight) = (gradients.queries, gradients.keys, gradients.weight);
     let wanted = Wanted {
         queries: queries.is_some(),
         keys: keys.is_some(),
@@ -84,19 +80,14 @@ fn check<E: Real>(
     let shape = [heads.batch, heads.heads, num_queries, num_keys];
     inputs.mask.check(shape);
     check_shape(OPERATION, "score gradients", shape, score_gradients.shape());
-    let AdditiveScoreGradients {
-        queries,
-        keys,
-        weight,
-    } = gradients;
-    if let Some(queries) = queries {
+    if let Some(queries) = &gradients.queries {
         let expected = inputs.queries.shape();
         check_len(OPERATION, "query gradient", expected, queries.len());
     }
-    if let Some(keys) = keys {
+    if let Some(keys) = &gradients.keys {
         check_len(OPERATION, "key gradient", inputs.keys.shape(), keys.len());
     }
-    if let Some(weight) = weight {
+    if let Some(weight) = &gradients.weight {
         check_len(OPERATION, "weight gradient", [units], weight.len());
     }
     heads
@@ -139,18 +130,9 @@ impl<E: Real> Job<E> for Task<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(mut self, simd: S) {
-        let Self {
-            score_gradients,
-            wanted,
-            key,
-            ..
-        } = self;
-        let AdditiveScoreInputs {
-            queries,
-            keys,
-            weight,
-            mask,
-        } = self.inputs;
+        let (score_gradients, key) = (self.score_gradients, self.key);
+        let AdditiveScoreInputs { queries, keys, .. } = self.inputs;
+        let (weight, mask) = (self.inputs.weight, self.inputs.mask);
         let [_, _, num_queries, units] = queries.shape();
         let [_, _, num_keys, _] = keys.shape();
         // Keys that no query attends to are not read.
@@ -191,14 +173,8 @@ impl<E: Real> Job<E> for Task<'_, '_, E> {
                 gradient,
                 stride,
             };
-            let weight_sums = &mut *self.weight_sums;
-            scores.add(
-                simd,
-                wanted,
-                &mut query_operand,
-                &mut key_operand,
-                weight_sums,
-            );
+            let (of_queries, of_keys) = (&mut query_operand, &mut key_operand);
+            scores.add(simd, self.wanted, of_queries, of_keys, self.weight_sums);
             if let Some(to) = &mut self.queries {
                 let len = num_queries * units;
                 let to = &mut to[member * len..(member + 1) * len];

@@ -11,7 +11,6 @@ use super::inputs::{AdditiveScoreInputs, OPERATION};
 use crate::additive::blocks::BlockScores;
 use crate::additive::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len};
 use crate::heads::HeadPair;
-use crate::mask::QueryMask;
 use crate::tiles::{KEY_LANES, PACKED_BLOCKS, SCORE_QUERIES};
 use crate::{HeadIndex, Mask, Rows};
 
@@ -112,25 +111,19 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let AdditiveScoreInputs {
-            queries,
-            keys,
-            mask,
-            ..
-        } = self.inputs;
+        let AdditiveScoreInputs { queries, keys, .. } = *self.inputs;
+        let mask = self.inputs.mask;
         let [_, _, num_keys, _] = keys.shape();
         let at = self.head.query;
         let mut packed_queries = PackedQueries::default();
         let rows = self.queries.clone().map(|query| queries.row(at, query));
         packed_queries.pack(simd, rows, self.weights);
-        let masks: Vec<QueryMask> = self
-            .queries
-            .map(|query| mask.of_query(at, query, num_keys))
-            .collect();
+        let of_query = |query| mask.of_query(at, query, num_keys);
+        let masks: Vec<_> = self.queries.map(of_query).collect();
         BlockScores {
             weights: self.weights,
             queries: &packed_queries,
-            keys: *keys,
+            keys,
             at: self.head.key,
             first: 0,
             packed: self.packed,

@@ -217,13 +217,8 @@ pub fn strided<'a, 'b, B: CpuBackend, E: CpuReal>(
     elements: &'b Elements<'a>,
     tensor: &FloatTensor<B>,
 ) -> &'b Strided<'a, E> {
-    E::of(elements).unwrap_or_else(|| {
-        panic!(
-            "expected a tensor of {:?}, got {:?}",
-            E::DTYPE,
-            tensor.dtype()
-        )
-    })
+    let dtype = tensor.dtype();
+    E::of(elements).unwrap_or_else(|| panic!("expected a tensor of {:?}, got {dtype:?}", E::DTYPE))
 }
 
 /// A tensor on the device of `like`, rounded to `dtype` if it was computed in a wider type.

@@ -39,11 +39,7 @@ fn backward<B: Backend>(
     gradient: FloatTensor<B>,
     asked: Asked<2>,
 ) -> [Gradient<B>; 2] {
-    let ActivateInputs {
-        input,
-        factor,
-        function,
-    } = inputs;
+    let (input, function) = (inputs.input, inputs.function);
     let [of_input, of_factor] = asked.wanted;
     let of_factor = of_factor.then(|| {
         let result = activated::<B>(function, input.clone());
@@ -51,10 +47,10 @@ fn backward<B: Backend>(
     });
     let of_input = of_input.then(|| {
         let near = B::float_clamp(input, (-FAR).into(), FAR.into());
-        let gradient = times::<B>(gradient, factor.into_option());
+        let gradient = times::<B>(gradient, inputs.factor.into_option());
         Gradient::Whole(B::float_mul(gradient, derivative::<B>(function, near)))
     });
-    [of_input, of_factor].map(|gradient| gradient.unwrap_or(Gradient::Absent))
+    [of_input, of_factor].map(Option::unwrap_or_default)
 }
 
 fn times<B: Backend>(tensor: FloatTensor<B>, factor: Option<FloatTensor<B>>) -> FloatTensor<B> {

@@ -54,9 +54,8 @@ pub(crate) fn backward<B: CpuBackend>(
         };
         let received = elements::<B, E>(&gradient);
         kernel::<B, E>(&inputs).backward(Level::current(), received, gradients);
-        [of_input, of_factor].map(|elements| match elements {
-            Some(elements) => whole::<B, E>(elements, E::DTYPE, like),
-            None => Gradient::Absent,
+        [of_input, of_factor].map(|elements| {
+            elements.map_or(Gradient::Absent, |of| whole::<B, E>(of, E::DTYPE, like))
         })
     })
 }

@@ -4,7 +4,6 @@
 use burn::backend::tensor::FloatTensor;
 
 use super::ActivateLinearInputs;
-use crate::harness::deferred_gradients::Deferral;
 use crate::harness::host::CpuBackend;
 use crate::harness::kernel::{Asked, Gradient};
 use crate::ops::{activate, linear};
@@ -39,20 +38,12 @@ pub(crate) fn backward<B: CpuBackend>(
         true => activate::cpu::forward(activation),
         false => (activation.input.clone(), activation),
     };
-    let asked_of_layer = Asked {
-        wanted: [of_input || of_factor, of_weight, of_bias],
-        deferral: Deferral::Forbidden,
-        taker: None,
-    };
+    let asked_of_layer = Asked::whole([of_input || of_factor, of_weight, of_bias]);
     let gradients = linear::cpu::backward(layer(activated), gradient, asked_of_layer);
     let [of_activated, of_weight, of_bias] = gradients;
     let [of_input, of_factor] = match of_activated {
         Gradient::Whole(gradient) => {
-            let asked_of_activation = Asked {
-                wanted: [of_input, of_factor],
-                deferral: Deferral::Forbidden,
-                taker: None,
-            };
+            let asked_of_activation = Asked::whole([of_input, of_factor]);
             activate::cpu::backward(activation, gradient, asked_of_activation)
         }
         Gradient::Absent | Gradient::Deferred(_) => [Gradient::Absent, Gradient::Absent],

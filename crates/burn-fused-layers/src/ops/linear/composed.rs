@@ -7,15 +7,10 @@ use super::{LinearInputs, rows, with_last};
 
 /// `input weight + bias`
 pub(crate) fn forward<B: Backend>(inputs: LinearInputs<B>) -> FloatTensor<B> {
-    let LinearInputs {
-        input,
-        weight,
-        bias,
-        ..
-    } = inputs;
-    let [_, to] = weight.shape().dims();
-    let shape = with_last(input.shape(), to);
-    let output = B::linear(rows::<B>(input), weight, bias.into_option());
+    let [_, to] = inputs.weight.shape().dims();
+    let shape = with_last(inputs.input.shape(), to);
+    let input = rows::<B>(inputs.input);
+    let output = B::linear(input, inputs.weight, inputs.bias.into_option());
     match shape.num_dims() {
         2 => output,
         _ => B::float_reshape(output, shape),

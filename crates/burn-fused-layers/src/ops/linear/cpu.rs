@@ -19,24 +19,18 @@ pub(crate) fn forward<B: CpuBackend>(inputs: LinearInputs<B>) -> (FloatTensor<B>
         input: rows::<B>(inputs.input),
         ..inputs
     });
-    let LinearInputs {
-        input,
-        weight,
-        bias,
-        shared,
-    } = &inputs;
-    let [_, columns] = weight.shape().dims();
+    let [_, columns] = inputs.weight.shape().dims();
     let shape = with_last(shape, columns);
-    let output = with_compiled!(input.dtype(), E => {
+    let output = with_compiled!(inputs.input.dtype(), E => {
         let mut output = unwritten::<E>(&shape);
-        let start = match bias.as_option() {
+        let start = match inputs.bias.as_option() {
             Some(bias) => ProductStart::Row(elements::<B, E>(bias)),
             None => ProductStart::Zero,
         };
-        let [left, right] = [input, weight].map(matrix::<B, E>);
-        let packing = shared.as_ref().map(|shared| &shared.packings()[0]);
+        let [left, right] = [&inputs.input, &inputs.weight].map(matrix::<B, E>);
+        let packing = inputs.shared.as_ref().map(|shared| &shared.packings()[0]);
         multiply(left, (right, packing), start, &mut output);
-        tensor::<B, E>(output, shape, E::DTYPE, input)
+        tensor::<B, E>(output, shape, E::DTYPE, &inputs.input)
     });
     (output, inputs)
 }
@@ -47,16 +41,11 @@ pub(crate) fn backward<B: CpuBackend>(
     gradient: FloatTensor<B>,
     asked: Asked<3>,
 ) -> [Gradient<B>; 3] {
-    let LinearInputs {
-        input,
-        weight,
-        shared,
-        ..
-    } = inputs;
+    let (weight, shared) = (inputs.weight, inputs.shared);
     let [of_input, of_weight, of_bias] = asked.wanted;
     let [from, columns] = weight.shape().dims();
     let shape = with_last(gradient.shape(), from);
-    let [input, gradient] = [input, B::contiguous(gradient)].map(rows::<B>);
+    let [input, gradient] = [inputs.input, B::contiguous(gradient)].map(rows::<B>);
     with_compiled!(gradient.dtype(), E => {
         let of_output = matrix::<B, E>(&gradient);
         let of_input = of_input.then(|| {
@@ -81,7 +70,7 @@ pub(crate) fn backward<B: CpuBackend>(
             product(Level::current(), input, of_output, ProductStart::Zero, &mut elements);
             whole::<B, E>(elements, E::DTYPE, &weight)
         });
-        [of_input, of_weight, of_bias].map(|gradient| gradient.unwrap_or(Gradient::Absent))
+        [of_input, of_weight, of_bias].map(Option::unwrap_or_default)
     })
 }
 

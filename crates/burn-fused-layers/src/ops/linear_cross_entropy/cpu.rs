@@ -4,7 +4,7 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{TensorMetadata, get_device_settings};
 use burn::tensor::{Scalar, TensorData};
 use cpu_kernels as kernels;
-use cpu_kernels::{CrossEntropyGradients, Level};
+use cpu_kernels::{CrossEntropyGradients, Float, Level};
 
 use super::LinearCrossEntropyInputs;
 use crate::harness::host::{
@@ -29,11 +29,8 @@ pub(crate) fn train<B: CpuBackend>(
     wanted: [bool; 3],
 ) -> ((FloatTensor<B>, IntTensor<B>), Unscaled<B>) {
     let inputs = readable::<B, _, 3>(inputs);
-    let tensors = [
-        Some(&inputs.input),
-        Some(&inputs.weight),
-        inputs.bias.as_option(),
-    ];
+    let bias = inputs.bias.as_option();
+    let tensors = [Some(&inputs.input), Some(&inputs.weight), bias];
     with_compiled!(inputs.input.dtype(), E => {
         let mut buffers: [_; 3] = std::array::from_fn(|n| {
             let tensor = tensors[n].filter(|_| wanted[n]);
@@ -82,11 +79,6 @@ fn run<B: CpuBackend, E: CpuReal>(
     (loss, B::int_from_data(predictions, &device))
 }
 
-/// The first element.
-fn first<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> f64 {
-    elements::<B, E>(tensor)[0].to_f64()
-}
-
 /// The requested gradients of input, weight and bias.
 pub(crate) fn backward<B: CpuBackend>(
     saved: Unscaled<B>,
@@ -94,7 +86,7 @@ pub(crate) fn backward<B: CpuBackend>(
     _: Asked<3>,
 ) -> [Gradient<B>; 3] {
     let gradient = B::contiguous(gradient);
-    let factor = with_compiled!(gradient.dtype(), E => first::<B, E>(&gradient));
+    let factor = with_compiled!(gradient.dtype(), E => elements::<B, E>(&gradient)[0].to_f64());
     saved.map(|unscaled| match unscaled {
         Some(gradient) if factor == 1.0 => Gradient::Whole(gradient),
         Some(gradient) => Gradient::Whole(B::float_mul_scalar(gradient, Scalar::from(factor))),

@@ -86,5 +86,5 @@ fn backward<B: Backend>(
         let gradient = B::float_mul(B::float_sub(rest, along), scale);
         Gradient::Whole(B::float_reshape(gradient, shape))
     });
-    [of_input, of_gain, of_bias].map(|gradient| gradient.unwrap_or(Gradient::Absent))
+    [of_input, of_gain, of_bias].map(Option::unwrap_or_default)
 }

@@ -67,9 +67,9 @@ pub(crate) fn backward<B: CpuBackend>(
             elements::<B, E>(&gradient),
             NormalizationGradients { rows, gain, bias },
         );
-        std::array::from_fn(|n| match buffers[n].take() {
-            Some(buffer) => whole::<B, E>(buffer, E::DTYPE, tensors[n]),
-            None => Gradient::Absent,
+        std::array::from_fn(|n| {
+            let buffer = buffers[n].take();
+            buffer.map_or(Gradient::Absent, |of| whole::<B, E>(of, E::DTYPE, tensors[n]))
         })
     })
 }

@@ -121,7 +121,10 @@ pub(crate) fn backward<B: CpuBackend>(
     // With a server, weight, bias and initial state are those from before the forward pass.
     let mut inputs = contiguous(inputs);
     let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
-    let [of_steps, last] = [gradients.of_steps, gradients.last].map(contiguous_each::<B>);
+    let [of_steps, last] = [gradients.of_steps, gradients.last].map(|tensors| {
+        let contiguous = tensors.into_iter().map(|tensor| tensor.map(B::contiguous));
+        contiguous.collect::<Vec<_>>()
+    });
     let [of_gates, of_weight, of_bias, of_initial] = asked.wanted;
     let [batch, steps, width] = inputs.gates.shape().dims();
     let [size, _] = inputs.hidden_weight.shape().dims();
@@ -178,16 +181,8 @@ pub(crate) fn backward<B: CpuBackend>(
             bias,
             initial.map(|initial| whole::<B, E>(initial, E::DTYPE, &inputs.initial)),
         ]
-        .map(|gradient| gradient.unwrap_or(Gradient::Absent))
+        .map(Option::unwrap_or_default)
     })
-}
-
-/// Contiguous tensors, where present.
-fn contiguous_each<B: CpuBackend>(
-    tensors: Vec<Option<FloatTensor<B>>>,
-) -> Vec<Option<FloatTensor<B>>> {
-    let tensors = tensors.into_iter();
-    tensors.map(|tensor| tensor.map(B::contiguous)).collect()
 }
 
 /// The elements of each of `N` contiguous tensors; empty for an absent tensor.

@@ -10,6 +10,7 @@ use super::states::StateGradients;
 use super::steps::{self, Sizes, part};
 use super::{CellKind, Recurred, RecurrentInputs};
 use crate::harness::kernel::{Asked, Gradient, Kernel};
+use crate::ops::linear::rows;
 
 /// The definition in training: a single node, with a gradient of its own.
 pub(crate) const fn kernel<B: Backend>()
@@ -46,33 +47,18 @@ fn backward<B: Backend>(
     let [wants_gates, wants_weight, wants_bias, wants_initial] = asked.wanted;
     let wants_hidden = wants_weight || wants_bias;
     let sizes = Sizes::of(&inputs);
-    let Sizes {
-        batch,
-        count,
-        hidden_size: size,
-    } = sizes;
+    let Sizes { batch, count, size } = sizes;
     let (gates, vectors) = (inputs.cell.gates(), inputs.cell.states());
     let transposed = B::float_swap_dims(inputs.hidden_weight.clone(), 0, 1);
     let at = |tensor: &FloatTensor<B>, n: usize, step: usize| {
-        let ranges = [n..n + 1, 0..batch, step..step + 1, 0..size];
-        part::<B>(tensor, &ranges, [batch, size])
-    };
-    let initial = |n: usize| {
-        part::<B>(
-            &inputs.initial,
-            &[n..n + 1, 0..batch, 0..size],
-            [batch, size],
-        )
+        part::<B>(tensor, &[n..n + 1, 0..batch, step..step + 1, 0..size])
     };
     let no_gradient = || {
-        let options = (&states.device(), states.dtype());
-        B::float_zeros([batch, size].into(), options.0, options.1.into())
+        let (device, dtype) = (states.device(), states.dtype().into());
+        B::float_zeros([batch, size].into(), &device, dtype)
     };
-    let mut carried: Vec<Option<FloatTensor<B>>> = gradients
-        .last
-        .into_iter()
-        .map(|last| last.map(|last| B::float_reshape(last, [batch, size].into())))
-        .collect();
+    let last = gradients.last.into_iter();
+    let mut carried: Vec<_> = last.map(|last| last.map(rows::<B>)).collect();
     let mut of_gates: Vec<Option<FloatTensor<B>>> = vec![None; count];
     let mut of_hidden = Vec::with_capacity(count);
     let mut outputs_before = Vec::with_capacity(count);
@@ -83,27 +69,21 @@ fn backward<B: Backend>(
             .enumerate()
             .map(|(n, carried)| {
                 let of_steps = gradients.of_steps[n].as_ref();
-                match (of_steps.map(|of_steps| at(of_steps, 0, step)), carried) {
-                    (Some(of_step), Some(carried)) => B::float_add(carried.clone(), of_step),
-                    (Some(of_step), None) => of_step,
-                    (None, Some(carried)) => carried.clone(),
-                    (None, None) => no_gradient(),
+                let of_step = of_steps.map(|of_steps| at(of_steps, 0, step));
+                match (of_step, carried.clone()) {
+                    (Some(of_step), Some(carried)) => B::float_add(carried, of_step),
+                    (of_step, carried) => of_step.or(carried).unwrap_or_else(no_gradient),
                 }
             })
             .collect();
         let before: Vec<_> = (0..vectors)
             .map(|n| match position.checked_sub(1) {
                 Some(position) => at(&states, n, order[position]),
-                None => initial(n),
+                None => sizes.initial(&inputs, n),
             })
             .collect();
         let after: Vec<_> = (0..vectors).map(|n| at(&states, n, step)).collect();
-        let values = part::<B>(
-            &saved,
-            &[0..batch, step..step + 1, 0..4 * size],
-            [batch, 4 * size],
-        );
-        let values = sizes.columns::<B>(4, &values, batch);
+        let values = sizes.of_step::<B>(4, &saved, step);
         let StepGradients {
             mut inputs_share,
             mut hidden_share,

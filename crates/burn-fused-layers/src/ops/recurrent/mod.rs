@@ -110,11 +110,9 @@ impl Steps {
     }
 
     /// The same steps in the opposite order.
-    pub fn reversed(self) -> Self {
-        Self {
-            is_reversed: !self.is_reversed,
-            ..self
-        }
+    pub fn reversed(mut self) -> Self {
+        self.is_reversed = !self.is_reversed;
+        self
     }
 }
 

@@ -132,10 +132,8 @@ impl<B: Backend> StateGradients<B> {
             last: vec![None; count],
         };
         if gradient.shape() == states.shape() {
-            let steps = StepsRead::All;
-            for (index, of_steps) in gradients.of_steps.iter_mut().enumerate() {
-                *of_steps = Some(read::<B>(gradient.clone(), index, steps));
-            }
+            let of_state = |index| Some(read::<B>(gradient.clone(), index, StepsRead::All));
+            gradients.of_steps = (0..count).map(of_state).collect();
         } else {
             let (got, marker) = (gradient.shape(), Shape::from([1; 4]));
             assert!(
@@ -145,19 +143,14 @@ impl<B: Backend> StateGradients<B> {
             );
         }
         let take = |(pass, node)| inputs.reads.take::<StateDeposit<B>>(pass, node);
-        for StateDeposit {
-            index,
-            steps,
-            gradient,
-        } in asked.taker.map(take).into_iter().flatten()
-        {
-            let sum = match steps {
-                StepsRead::All => &mut gradients.of_steps[index],
-                StepsRead::Last { .. } => &mut gradients.last[index],
+        for deposit in asked.taker.map(take).into_iter().flatten() {
+            let sum = match deposit.steps {
+                StepsRead::All => &mut gradients.of_steps[deposit.index],
+                StepsRead::Last { .. } => &mut gradients.last[deposit.index],
             };
             *sum = Some(match sum.take() {
-                Some(sum) => B::float_add(sum, gradient),
-                None => gradient,
+                Some(sum) => B::float_add(sum, deposit.gradient),
+                None => deposit.gradient,
             });
         }
         gradients

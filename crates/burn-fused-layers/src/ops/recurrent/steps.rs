@@ -1,11 +1,14 @@
 //! The definition, step by step.
 
+use std::ops::Range;
+
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{Scalar, Slice};
 
 use super::{CellKind, RecurrentInputs, Steps};
 use crate::harness::upload::upload;
+use crate::ops::linear::rows;
 
 /// The states after each step.
 pub(crate) fn composed<B: Backend>(inputs: RecurrentInputs<B>) -> FloatTensor<B> {
@@ -19,31 +22,20 @@ pub(super) fn run<B: Backend>(
     is_training: bool,
 ) -> (FloatTensor<B>, Vec<FloatTensor<B>>) {
     let sizes = Sizes::of(inputs);
-    let Sizes {
-        batch,
-        count,
-        hidden_size,
-    } = sizes;
-    let width = inputs.cell.gates() * hidden_size;
-    let bias = B::float_reshape(inputs.hidden_bias.clone(), [1, width].into());
-    let mut state: Vec<FloatTensor<B>> = (0..inputs.cell.states())
-        .map(|n| {
-            part::<B>(
-                &inputs.initial,
-                &[n..n + 1, 0..batch, 0..hidden_size],
-                [batch, hidden_size],
-            )
-        })
-        .collect();
+    let Sizes { batch, count, size } = sizes;
+    let gates = inputs.cell.gates();
+    let bias = B::float_reshape(inputs.hidden_bias.clone(), [1, gates * size].into());
+    let initial = (0..inputs.cell.states()).map(|n| sizes.initial(inputs, n));
+    let mut state: Vec<FloatTensor<B>> = initial.collect();
     let mut states: Vec<Vec<Option<FloatTensor<B>>>> = vec![vec![None; count]; state.len()];
     let mut saved: Vec<Option<FloatTensor<B>>> = vec![None; count];
     for step in inputs.steps.order(count) {
-        let gates = sizes.step_gates::<B>(inputs.cell, &inputs.gates, step);
+        let projected = sizes.of_step::<B>(gates, &inputs.gates, step);
         let hidden = B::float_matmul(state[0].clone(), inputs.hidden_weight.clone());
         let hidden = B::float_add(hidden, bias.clone());
-        let hidden = sizes.columns::<B>(inputs.cell.gates(), &hidden, batch);
-        let (next, values) = cell_step::<B>(inputs.cell, &gates, &hidden, &state);
-        let padding = inputs.steps.padding::<B>(step, hidden_size, &state[0]);
+        let hidden = sizes.columns::<B>(gates, &hidden);
+        let (next, values) = cell_step::<B>(inputs.cell, &projected, &hidden, &state);
+        let padding = inputs.steps.padding::<B>(step, size, &state[0]);
         for ((state, next), states) in state.iter_mut().zip(next).zip(&mut states) {
             let next = match &padding {
                 Some(padding) => B::float_mask_where(next, padding.clone(), state.clone()),
@@ -59,7 +51,7 @@ pub(super) fn run<B: Backend>(
     }
     let states = states.into_iter().map(|states| {
         let states = B::float_cat(states.into_iter().flatten().collect(), 1);
-        B::float_reshape(states, [1, batch, count, hidden_size].into())
+        B::float_reshape(states, [1, batch, count, size].into())
     });
     let states = B::float_cat(states.collect(), 0);
     (states, saved.into_iter().flatten().collect())
@@ -129,53 +121,38 @@ impl Steps {
 pub(super) struct Sizes {
     pub(super) batch: usize,
     pub(super) count: usize,
-    pub(super) hidden_size: usize,
+    /// The hidden size.
+    pub(super) size: usize,
 }
 
 impl Sizes {
     pub(super) fn of<B: Backend>(inputs: &RecurrentInputs<B>) -> Self {
         let [batch, count, _] = inputs.gates.shape().dims();
-        let [hidden_size, _] = inputs.hidden_weight.shape().dims();
-        Self {
-            batch,
-            count,
-            hidden_size,
-        }
+        let [size, _] = inputs.hidden_weight.shape().dims();
+        Self { batch, count, size }
     }
 
-    /// `count` equal parts of the columns, `[rows, hidden_size]` each.
-    pub(super) fn columns<B: Backend>(
+    /// A vector of the initial state, `[batch, hidden_size]`.
+    pub(super) fn initial<B: Backend>(self, of: &RecurrentInputs<B>, n: usize) -> FloatTensor<B> {
+        part::<B>(&of.initial, &[n..n + 1, 0..self.batch, 0..self.size])
+    }
+
+    /// `count` equal parts of the columns, `[batch, hidden_size]` each.
+    fn columns<B: Backend>(self, count: usize, tensor: &FloatTensor<B>) -> Vec<FloatTensor<B>> {
+        let starts = (0..count).map(|index| index * self.size);
+        let column = |start| part::<B>(tensor, &[0..self.batch, start..start + self.size]);
+        starts.map(column).collect()
+    }
+
+    /// The `count` gates or values of a step, separated, `[batch, hidden_size]` each.
+    pub(super) fn of_step<B: Backend>(
         self,
         count: usize,
         tensor: &FloatTensor<B>,
-        rows: usize,
-    ) -> Vec<FloatTensor<B>> {
-        let size = self.hidden_size;
-        (0..count)
-            .map(|index| {
-                part::<B>(
-                    tensor,
-                    &[0..rows, index * size..(index + 1) * size],
-                    [rows, size],
-                )
-            })
-            .collect()
-    }
-
-    /// The gates of a step, separated, `[batch, hidden_size]` each.
-    pub(super) fn step_gates<B: Backend>(
-        self,
-        cell: CellKind,
-        gates: &FloatTensor<B>,
         step: usize,
     ) -> Vec<FloatTensor<B>> {
-        let width = cell.gates() * self.hidden_size;
-        let gates = part::<B>(
-            gates,
-            &[0..self.batch, step..step + 1, 0..width],
-            [self.batch, width],
-        );
-        self.columns::<B>(cell.gates(), &gates, self.batch)
+        let ranges = [0..self.batch, step..step + 1, 0..count * self.size];
+        self.columns::<B>(count, &part::<B>(tensor, &ranges))
     }
 
     /// `[batch, 1, ..]`
@@ -185,12 +162,8 @@ impl Sizes {
     }
 }
 
-/// A part of a tensor, as a matrix.
-pub(super) fn part<B: Backend>(
-    tensor: &FloatTensor<B>,
-    ranges: &[std::ops::Range<usize>],
-    shape: [usize; 2],
-) -> FloatTensor<B> {
+/// A part of a tensor, as a matrix of its rows.
+pub(super) fn part<B: Backend>(tensor: &FloatTensor<B>, ranges: &[Range<usize>]) -> FloatTensor<B> {
     let slices: Vec<Slice> = ranges.iter().cloned().map(Slice::from).collect();
-    B::float_reshape(B::float_slice(tensor.clone(), &slices), shape.into())
+    rows::<B>(B::float_slice(tensor.clone(), &slices))
 }
