@@ -70,9 +70,8 @@ impl TransformerCache {
 
     /// An empty cache for layers with these windows.
     pub(crate) fn of_windows(windows: impl Iterator<Item = Option<usize>>) -> Self {
-        Self {
-            layers: windows.map(KeyValueCache::of_window).collect(),
-        }
+        let layers = windows.map(KeyValueCache::of_window).collect();
+        Self { layers }
     }
 
     /// # Panics

@@ -12,9 +12,9 @@ use burn_fused_layers::harness::checks::assert_positive;
 
 use crate::cache::TransformerCache;
 use crate::decoder_layer::TransformerDecoderLayer;
-use crate::encoder::{final_norm, normalized, shared_bias};
+use crate::encoder::{final_norm, shared_bias};
 use crate::layer_config::TransformerLayerConfig;
-use crate::norm::Norm;
+use crate::norm::{Norm, normalized};
 
 const NAME: &str = "TransformerDecoder";
 
@@ -59,10 +59,8 @@ impl TransformerDecoderConfig {
         mut cross_score: impl FnMut(usize) -> C,
         device: &Device,
     ) -> TransformerDecoder<S, C> {
-        assert_positive(
-            "TransformerDecoderConfig",
-            &[("num_layers", self.num_layers)],
-        );
+        let sizes = [("num_layers", self.num_layers)];
+        assert_positive("TransformerDecoderConfig", &sizes);
         let layers = (0..self.num_layers).map(|at| {
             let (score, cross_score) = (score(at), cross_score(at));
             self.layer.init_decoder_with(score, cross_score, device)
@@ -131,18 +129,15 @@ impl DecoderMemory {
     /// # Panics
     /// As [`Memory::select`].
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
-        let layers = self.layers.iter();
-        Self {
-            layers: layers.map(|of| of.select(indices.clone())).collect(),
-        }
+        let selected = |layer: &Memory| layer.select(indices.clone());
+        let layers = self.layers.iter().map(selected).collect();
+        Self { layers }
     }
 
     /// The memory with every example repeated `beam` times, the copies next to each other.
     pub fn expand(&self, beam: usize) -> Self {
-        let layers = self.layers.iter();
-        Self {
-            layers: layers.map(|of| of.expand(beam)).collect(),
-        }
+        let layers = self.layers.iter().map(|of| of.expand(beam)).collect();
+        Self { layers }
     }
 }
 
@@ -165,10 +160,9 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
     /// If the memory does not fit the layers, or the mask the memory.
     pub fn prepare(&self, memory: Tensor<3>, mask: Mask) -> DecoderMemory {
         let layers = self.layers.iter();
+        let layers = layers.map(|layer| layer.prepare(memory.clone(), mask.clone()));
         DecoderMemory {
-            layers: layers
-                .map(|layer| layer.prepare(memory.clone(), mask.clone()))
-                .collect(),
+            layers: layers.collect(),
         }
     }
 

@@ -157,8 +157,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         attend: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
         let rows = self.cross_attention_residual.forward(rows, attend);
-        let network = &self.feed_forward;
-        self.feed_forward_residual
-            .forward(rows, |rows| network.forward(rows))
+        let (network, residual) = (&self.feed_forward, &self.feed_forward_residual);
+        residual.forward(rows, |rows| network.forward(rows))
     }
 }

@@ -14,7 +14,7 @@ use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_toget
 use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::{EmbeddingTable, dropout};
 
-use crate::norm::{Norm, NormConfig};
+use crate::norm::{Norm, NormConfig, normalized};
 use crate::position_embedding::{
     PositionEmbedding, PositionEmbeddingConfig, PositionLimit, Sinusoids,
 };
@@ -56,9 +56,7 @@ impl TokenEmbeddingConfig {
     /// `size` is odd, or `dropout` is not in `[0, 1)`.
     pub fn init(&self, device: &Device) -> TokenEmbedding {
         const NAME: &str = "TokenEmbeddingConfig";
-        let Self {
-            vocab_size, size, ..
-        } = *self;
+        let (vocab_size, size) = (self.vocab_size, self.size);
         assert_positive(NAME, &[("vocab_size", vocab_size), ("size", size)]);
         let table = |rows| {
             let std = 1.0 / (size as f64).sqrt();
@@ -216,11 +214,8 @@ impl TokenEmbedding {
         }
         let positions = cache.positions(&ranges, num_rows, &tokens.device());
         let tokens = fill_padding_tokens(tokens, rows);
-        match types {
-            Some(types) => {
-                let types = fill_padding_tokens(types, rows);
-                self.forward_with_types(tokens, types, &positions)
-            }
+        match types.map(|types| fill_padding_tokens(types, rows)) {
+            Some(types) => self.forward_with_types(tokens, types, &positions),
             None => self.forward(tokens, &positions),
         }
     }
@@ -272,10 +267,7 @@ impl TokenEmbedding {
             };
             rows = rows + of_positions.cast(dtype);
         }
-        if let Some(norm) = &self.norm {
-            rows = norm.forward(rows);
-        }
-        dropout(&self.dropout, rows)
+        dropout(&self.dropout, normalized(&self.norm, rows))
     }
 }
 
@@ -294,9 +286,8 @@ fn numbered(
     let positions = positions.tensor(shape, &tokens.device()).expand(shape);
     let is_padding = tokens.equal_elem(padding as i64);
     // Rows before the text of an example have no positions.
-    let is_counted = is_padding
-        .clone()
-        .bool_and(positions.clone().greater_equal_elem(0));
+    let is_in_text = positions.clone().greater_equal_elem(0);
+    let is_counted = is_padding.clone().bool_and(is_in_text);
     let before = is_counted.int().cumsum(1);
     let numbers = (positions - before + 1).mask_fill(is_padding, 0);
     rows_of("positions", table, numbers.clamp_min(0))

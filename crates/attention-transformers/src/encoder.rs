@@ -13,7 +13,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use crate::cache::TransformerCache;
 use crate::encoder_layer::TransformerEncoderLayer;
 use crate::layer_config::TransformerLayerConfig;
-use crate::norm::Norm;
+use crate::norm::{Norm, normalized};
 use crate::residual::NormOrder;
 
 /// Configuration of [`TransformerEncoder`].
@@ -68,10 +68,8 @@ impl TransformerEncoderConfig {
         mut score: impl FnMut(usize) -> S,
         device: &Device,
     ) -> TransformerEncoder<S> {
-        assert_positive(
-            "TransformerEncoderConfig",
-            &[("num_layers", self.num_layers)],
-        );
+        let sizes = [("num_layers", self.num_layers)];
+        assert_positive("TransformerEncoderConfig", &sizes);
         let layers = (0..self.num_layers).map(|at| self.layer.init_encoder_with(score(at), device));
         TransformerEncoder {
             layers: layers.collect(),
@@ -215,13 +213,5 @@ impl<S: ScoringFunction> TransformerEncoder<S> {
             }
         });
         padding.clear(normalized(&self.norm, rows))
-    }
-}
-
-/// The rows after the last normalization, if there is one.
-pub(crate) fn normalized(norm: &Option<Norm>, rows: Tensor<3>) -> Tensor<3> {
-    match norm {
-        Some(norm) => norm.forward(rows),
-        None => rows,
     }
 }

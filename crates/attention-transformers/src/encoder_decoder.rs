@@ -71,18 +71,14 @@ impl EncoderDecoderConfig {
         device: &Device,
     ) -> EncoderDecoder<S, C> {
         self.check();
-        let Self {
-            embedding,
-            source_embedding,
-            ..
-        } = self;
+        let (embedding, source) = (&self.embedding, &self.source_embedding);
         let head = || {
             let config = LinearConfig::new(embedding.size, embedding.vocab_size);
             config.with_bias(self.head_bias).init(device)
         };
         EncoderDecoder {
             embedding: embedding.init(device),
-            source_embedding: source_embedding.as_ref().map(|of| of.init(device)),
+            source_embedding: source.as_ref().map(|of| of.init(device)),
             encoder: self.encoder.init_with(encoder_score, device),
             decoder: self.decoder.init_with(decoder_score, cross_score, device),
             head: (!self.tied).then(head),
@@ -97,25 +93,16 @@ impl EncoderDecoderConfig {
         let [encoder, decoder] = [&self.encoder.layer, &self.decoder.layer];
         let source = self.source_embedding.as_ref().unwrap_or(&self.embedding);
         let memory_size = decoder.memory_size.unwrap_or(decoder.num_hiddens);
+        let [reading, writing] = [encoder.num_hiddens, decoder.num_hiddens];
         let sizes = [
-            (
-                "embedding",
-                "of the decoder",
-                decoder.num_hiddens,
-                self.embedding.size,
-            ),
-            (
-                "embedding of the source",
-                "of the encoder",
-                encoder.num_hiddens,
-                source.size,
-            ),
-            ("memory", "of the encoder", encoder.num_hiddens, memory_size),
+            ("embedding", "decoder", writing, self.embedding.size),
+            ("embedding of the source", "encoder", reading, source.size),
+            ("memory", "encoder", reading, memory_size),
         ];
         for (name, of, expected, got) in sizes {
             assert!(
                 got == expected,
-                "{NAME}: {name} of size {expected} expected, as the num_hiddens {of}, got {got}"
+                "{NAME}: {name} of size {expected} expected, as the num_hiddens of the {of}, got {got}"
             );
         }
         assert!(
@@ -300,19 +287,14 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
     /// If size, type or device of the features differ from the parameters'.
     pub fn logits<const D: usize>(&self, features: Tensor<D>) -> Tensor<D> {
         let (weight, bias) = self.embedding.head(self.head.as_ref());
-        linear(
-            features,
-            weight,
-            bias.or(self.head_bias.as_ref().map(value)),
-        )
+        let bias = bias.or(self.head_bias.as_ref().map(value));
+        linear(features, weight, bias)
     }
 
     /// The state of texts that begin, made from the encoded source.
     pub fn state(&self, memory: DecoderMemory) -> EncoderDecoderState {
-        EncoderDecoderState {
-            memory,
-            cache: self.decoder.cache(),
-        }
+        let cache = self.decoder.cache();
+        EncoderDecoderState { memory, cache }
     }
 
     /// The logits of the token after each of the last `tokens` of texts; the `new` rows are appended to the state.
@@ -356,10 +338,9 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
     }
 
     fn scaled(&self, features: Tensor<3>) -> Tensor<3> {
-        if self.feature_scale == 1.0 {
-            features
-        } else {
-            features * self.feature_scale
+        match self.feature_scale {
+            1.0 => features,
+            scale => features * scale,
         }
     }
 }

@@ -103,9 +103,8 @@ impl<S: ScoringFunction> TransformerEncoderLayer<S> {
     }
 
     fn after_attention(&self, rows: Tensor<3>) -> Tensor<3> {
-        let network = &self.feed_forward;
-        self.feed_forward_residual
-            .forward(rows, |rows| network.forward(rows))
+        let (network, residual) = (&self.feed_forward, &self.feed_forward_residual);
+        residual.forward(rows, |rows| network.forward(rows))
     }
 }
 
@@ -114,22 +113,18 @@ pub(crate) fn biased<S: ScoringFunction>(
     attention: &MultiHeadAttention<S>,
     bias: &RelativePositionBias,
 ) -> MultiHeadAttention<Biased<S, RelativePositionBias>> {
-    attention
-        .clone()
-        .map_score(|score| Biased::new(score, bias.clone()))
+    let attention = attention.clone();
+    attention.map_score(|score| Biased::new(score, bias.clone()))
 }
 
 /// The options, with a mask that limits attention to the last `window` rows.
-pub(crate) fn within(window: Option<usize>, options: AttentionOptions) -> AttentionOptions {
-    let Some(window) = window else {
-        return options;
-    };
-    assert!(
-        window > 0,
-        "TransformerLayer: window expected at least 1, the row itself, got 0"
-    );
-    AttentionOptions {
-        mask: options.mask & Mask::window(window - 1, usize::MAX),
-        ..options
+pub(crate) fn within(window: Option<usize>, mut options: AttentionOptions) -> AttentionOptions {
+    if let Some(window) = window {
+        assert!(
+            window > 0,
+            "TransformerLayer: window expected at least 1, the row itself, got 0"
+        );
+        options.mask &= Mask::window(window - 1, usize::MAX);
     }
+    options
 }

@@ -80,10 +80,8 @@ impl FeedForwardConfig {
     /// If a size is 0, or `dropout` is not in `[0, 1)`.
     pub fn init(&self, device: &Device) -> FeedForward {
         let (size, hidden) = (self.size, self.hidden_size);
-        assert_positive(
-            "FeedForwardConfig",
-            &[("size", size), ("hidden_size", hidden)],
-        );
+        let sizes = [("size", size), ("hidden_size", hidden)];
+        assert_positive("FeedForwardConfig", &sizes);
         let linear = |from, to| {
             let config = LinearConfig::new(from, to).with_bias(self.bias);
             config.init(device)

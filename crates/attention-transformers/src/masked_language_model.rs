@@ -186,17 +186,12 @@ impl<S: ScoringFunction> MaskedLanguageModel<S> {
     /// # Panics
     /// If size, type or device of the features differ from the parameters'.
     pub fn logits<const D: usize>(&self, features: Tensor<D>) -> Tensor<D> {
-        let MaskedLanguageModelHead {
-            transform,
-            norm,
-            output,
-            bias,
-            activation,
-        } = &self.head;
-        let (weight, transform_bias) = of_linear(transform);
-        let rows = linear(features, weight, transform_bias);
-        let rows = norm.forward(activate(rows, activation.function()));
-        let (weight, _) = self.embedding.head(output.as_ref());
-        linear(rows, weight, Some(value(bias)))
+        let head = &self.head;
+        let (weight, bias) = of_linear(&head.transform);
+        let rows = linear(features, weight, bias);
+        let rows = activate(rows, head.activation.function());
+        let rows = head.norm.forward(rows);
+        let (weight, _) = self.embedding.head(head.output.as_ref());
+        linear(rows, weight, Some(value(&head.bias)))
     }
 }

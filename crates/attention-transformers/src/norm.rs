@@ -33,10 +33,8 @@ pub enum NormConfig {
 impl NormConfig {
     /// Layer normalization with a bias and an epsilon of `1e-5`, PyTorch's defaults.
     pub fn layer() -> Self {
-        Self::Layer {
-            epsilon: 1e-5,
-            bias: true,
-        }
+        let (epsilon, bias) = (1e-5, true);
+        Self::Layer { epsilon, bias }
     }
 
     /// Normalization by the root mean square, with an epsilon of `1e-6`.
@@ -116,9 +114,7 @@ impl Norm {
             rms_norm(rows, gamma, self.epsilon)
         }
     }
-}
 
-impl Norm {
     /// The type of Burn's layer with the same parameters, as traversals of modules name it.
     fn burns_type(&self) -> &'static str {
         if self.is_centered {
@@ -128,13 +124,17 @@ impl Norm {
         }
     }
 
-    fn changed(self, change: impl FnOnce(Parameters) -> Parameters) -> Self {
-        let (gamma, beta) = change((self.gamma, self.beta));
-        Self {
-            gamma,
-            beta,
-            ..self
-        }
+    fn changed(mut self, change: impl FnOnce(Parameters) -> Parameters) -> Self {
+        (self.gamma, self.beta) = change((self.gamma, self.beta));
+        self
+    }
+}
+
+/// The rows after a normalization, if there is one.
+pub(crate) fn normalized(norm: &Option<Norm>, rows: Tensor<3>) -> Tensor<3> {
+    match norm {
+        Some(norm) => norm.forward(rows),
+        None => rows,
     }
 }
 

@@ -95,11 +95,8 @@ impl Sinusoids {
         let elements = of_rows.into_iter().flat_map(|position| {
             rates.iter().enumerate().map(move |(feature, rate)| {
                 let angle = position as f64 * rate;
-                if feature.is_multiple_of(2) {
-                    angle.sin()
-                } else {
-                    angle.cos()
-                }
+                let is_sine = feature.is_multiple_of(2);
+                if is_sine { angle.sin() } else { angle.cos() }
             })
         });
         let shape = [examples, num_rows, self.size];

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use burn_fused_layers::dropout_beside;
 use burn_fused_layers::harness::wide::widened;
 
-use crate::norm::Norm;
+use crate::norm::{Norm, normalized};
 
 /// The place of the normalizations around a sublayer `f`.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
@@ -51,11 +51,7 @@ impl Residual {
             NormOrder::Pre | NormOrder::Sandwich => self.norm.forward(rows.clone()),
             NormOrder::Post => rows.clone(),
         };
-        let output = sublayer(input);
-        let output = match &self.output_norm {
-            Some(norm) => norm.forward(output),
-            None => output,
-        };
+        let output = normalized(&self.output_norm, sublayer(input));
         let added = dropout_beside(&self.dropout, output, [self.norm.gamma.device()]);
         let sum = if rows.dtype() == added.dtype() {
             rows + added

@@ -70,10 +70,9 @@ impl<S: ScoringFunction> TextEncoder<S> {
         types: Option<Tensor<2, Int>>,
         rows: NewRows,
     ) -> Tensor<3> {
-        let causal = if self.causal {
-            Mask::causal()
-        } else {
-            Mask::none()
+        let causal = match self.causal {
+            true => Mask::causal(),
+            false => Mask::none(),
         };
         features(&self.embedding, &self.stack, tokens, types, rows, causal)
     }

@@ -167,9 +167,8 @@ fn place_of(index: usize) -> String {
 
 /// Whether a tensor belongs to a layer after the first `count` layers.
 fn is_beyond(name: &str, count: usize) -> bool {
-    let index = name
-        .strip_prefix("layers.")
-        .and_then(|rest| rest.split('.').next());
+    let rest = name.strip_prefix("layers.");
+    let index = rest.and_then(|rest| rest.split('.').next());
     let index = index.and_then(|index| index.parse::<usize>().ok());
     index.is_some_and(|index| index >= count)
 }

@@ -104,9 +104,8 @@ impl TransformerDecoder {
     pub fn forward(&self, input: TransformerDecoderInput) -> Tensor<3> {
         let input = self.with_resolved_masks(input);
         let layers = self.layers.iter();
-        layers
-            .fold(input, |input, layer| layer.run(input, None))
-            .target
+        let output = layers.fold(input, |input, layer| layer.run(input, None));
+        output.target
     }
 
     /// [`forward`](Self::forward) on all rows so far, which computes only the rows that are new since the last call
@@ -130,15 +129,11 @@ impl TransformerDecoder {
         let [batch, rows, _] = input.target.dims();
         let [_, keys, _] = input.memory.dims();
         let device = input.target.device();
-        for (masks, keys) in [
-            (&mut input.target_masks, rows),
-            (&mut input.memory_masks, keys),
-        ] {
+        let (target, memory) = (&mut input.target_masks, &mut input.memory_masks);
+        for (masks, keys) in [(target, rows), (memory, keys)] {
             let own = masks.resolved([batch, self.n_heads, rows, keys], &device);
-            *masks = Masks {
-                own,
-                ..Masks::default()
-            };
+            *masks = Masks::default();
+            masks.own = own;
         }
         input
     }

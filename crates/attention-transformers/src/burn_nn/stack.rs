@@ -130,10 +130,8 @@ pub struct AutoregressiveCache {
 
 impl AutoregressiveCache {
     pub(super) fn new(layers: usize) -> Self {
-        let layers = (0..layers).map(|_| LayerAutoregressiveCache::empty());
-        Self {
-            layers: layers.collect(),
-        }
+        let layers = vec![LayerAutoregressiveCache::empty(); layers];
+        Self { layers }
     }
 
     /// The caches of the layers.

@@ -120,9 +120,8 @@ impl BeamConfig {
         let rooms: Vec<usize> = prompts.iter().enumerate().map(room).collect();
         let mut found = vec![Vec::new(); prompts.len()];
         for max_tokens in rooms.iter().copied().collect::<BTreeSet<_>>() {
-            let texts: Vec<usize> = (0..prompts.len())
-                .filter(|b| rooms[*b] == max_tokens)
-                .collect();
+            let texts = (0..prompts.len()).filter(|b| rooms[*b] == max_tokens);
+            let texts: Vec<usize> = texts.collect();
             let mut state = state.clone();
             if texts.len() < prompts.len() && !seen.is_empty() {
                 let indices: Vec<i64> = texts.iter().map(|b| *b as i64).collect();
@@ -145,23 +144,19 @@ impl BeamConfig {
         prompts: Vec<Vec<u32>>,
         max_tokens: usize,
     ) -> Vec<Vec<BeamOutput>> {
-        let config = BeamSearchConfig::new(max_tokens)
+        let config = &BeamSearchConfig::new(max_tokens)
             .with_beam(self.beams)
             .with_n_best(self.beams)
             .with_min_len(self.min_tokens.saturating_sub(1))
             .with_length_penalty(self.length_penalty)
             .with_repetition_penalty(self.repetition_penalty)
             .with_no_repeat_ngram_size(self.no_repeat_ngram_size);
-        let search = Search {
-            config: &config,
-            rules: Rules::Transformers {
-                early_stopping: self.early_stopping,
-            },
-        };
+        let early_stopping = self.early_stopping;
+        let rules = Rules::Transformers { early_stopping };
         let mut decoding = TextDecoding::new(model, state, prompts)
             .with_ends(self.stop_tokens.clone())
             .with_normalize(|row, len| self.normalize(row, len == max_tokens));
-        let found = search.run(&mut decoding, &|| false);
+        let found = Search { config, rules }.run(&mut decoding, &|| false);
         found.unwrap_or_else(|error| panic!("BeamConfig: {error}"))
     }
 
@@ -185,16 +180,14 @@ impl BeamConfig {
             "BeamConfig: a finite logit of a token that is not excluded expected, got none"
         );
         let exclude = |row: &mut [f64]| {
-            let excluded = self.excluded_tokens.iter();
-            excluded.for_each(|&token| {
-                row.get_mut(token as usize)
-                    .into_iter()
-                    .for_each(|it| *it = NEVER)
-            });
+            for &token in &self.excluded_tokens {
+                if let Some(it) = row.get_mut(token as usize) {
+                    *it = NEVER;
+                }
+            }
         };
-        row.iter_mut()
-            .filter(|logit| logit.is_nan())
-            .for_each(|it| *it = NEVER);
+        let invalid = row.iter_mut().filter(|logit| logit.is_nan());
+        invalid.for_each(|it| *it = NEVER);
         if self.renormalize {
             exclude(row);
         }

@@ -342,48 +342,36 @@ impl<M: CausalModel> Iterator for Generation<'_, M> {
             ngram_size: config.no_repeat_ngram_size,
         };
         let step = |(b, (text, mut logits)): (usize, (&mut Text, Vec<f64>))| {
-            let Text {
-                prompt,
-                new,
-                generated,
-                random,
-            } = text;
+            let generated = &mut text.generated;
             if generated.finish_reason.is_some() {
                 return None;
             }
             if repetition.is_on() {
                 let vocab_size = logits.len();
                 let column = |token: u32| Some(token as usize).filter(|it| *it < vocab_size);
-                let text = [&prompt[..], &generated.tokens].concat();
-                repetition.apply(&text, column, &mut logits);
+                let tokens = [&text.prompt[..], &generated.tokens].concat();
+                repetition.apply(&tokens, column, &mut logits);
             }
             if generated.tokens.len() + 1 < config.min_tokens {
-                let tokens = config.stop_tokens.iter();
-                for token in tokens {
+                for token in &config.stop_tokens {
                     if let Some(logit) = logits.get_mut(*token as usize) {
                         *logit = f64::NEG_INFINITY;
                     }
                 }
             }
-            let token = config.sampling.choose(&logits, random);
-            let token = token.unwrap_or_else(|| {
+            let Some(token) = config.sampling.choose(&logits, &mut text.random) else {
                 panic!(
                     "Generation: a token expected whose logit is a number, got none for text {b}"
-                )
-            }) as u32;
+                );
+            };
+            let token = token as u32;
             generated.push(token, config);
             if generated.finish_reason.is_none() {
-                new.push(token);
+                text.new.push(token);
             }
             Some(token)
         };
-        Some(
-            self.texts
-                .iter_mut()
-                .zip(all)
-                .enumerate()
-                .map(step)
-                .collect(),
-        )
+        let texts = self.texts.iter_mut().zip(all).enumerate();
+        Some(texts.map(step).collect())
     }
 }

@@ -122,33 +122,28 @@ impl Sampling {
     /// If a number is out of range.
     pub(super) fn check(&self) {
         const NAME: &str = "RandomSamplingConfig";
-        let Self::Random(RandomSamplingConfig {
-            temperature,
-            top_k,
-            top_p,
-            min_p,
-        }) = self
-        else {
+        let Self::Random(config) = self else {
             return;
         };
-        assert_finite(NAME, "temperature", *temperature);
+        let temperature = config.temperature;
+        assert_finite(NAME, "temperature", temperature);
         assert!(
-            *temperature > 0.0,
+            temperature > 0.0,
             "{NAME}: temperature expected above 0, got {temperature} (`Sampling::Greedy` has none)"
         );
         assert!(
-            *top_k != Some(0),
+            config.top_k != Some(0),
             "{NAME}: top_k expected at least 1, got 0"
         );
-        if let Some(p) = top_p {
+        if let Some(p) = config.top_p {
             assert!(
-                *p > 0.0 && *p <= 1.0,
+                p > 0.0 && p <= 1.0,
                 "{NAME}: top_p expected in (0, 1], got {p}"
             );
         }
-        if let Some(p) = min_p {
+        if let Some(p) = config.min_p {
             assert!(
-                (0.0..=1.0).contains(p),
+                (0.0..=1.0).contains(&p),
                 "{NAME}: min_p expected in [0, 1], got {p}"
             );
         }

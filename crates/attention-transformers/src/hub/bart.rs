@@ -196,12 +196,11 @@ fn sinusoidal(
 ) -> Result<PositionEmbeddingConfig, Reason> {
     if !size.is_multiple_of(2) {
         let expected = "an even number, for sines and cosines";
-        return Err(fields.wrong("d_model", expected, &size.to_string()));
+        return Err(fields.wrong("d_model", expected, size));
     }
     if max_positions > MAX_SINUSOIDS {
         let expected = format!("at most {MAX_SINUSOIDS}");
-        let got = max_positions.to_string();
-        return Err(fields.wrong("max_position_embeddings", &expected, &got));
+        return Err(fields.wrong("max_position_embeddings", &expected, max_positions));
     }
     Ok(PositionEmbeddingConfig::Sinusoidal { max_positions })
 }
@@ -298,11 +297,8 @@ fn sinusoids(interleaved: &Tensor<3>, file: &StateDict, name: &str) -> Result<Te
         let [position, feature] = [at / size, at % size];
         let frequency = 10_000_f64.powf(-2.0 * (feature % half) as f64 / size as f64);
         let angle = position as f64 * frequency;
-        (if feature < half {
-            angle.sin()
-        } else {
-            angle.cos()
-        }) as f32
+        let is_sine = feature < half;
+        (if is_sine { angle.sin() } else { angle.cos() }) as f32
     };
     let elements: Vec<f32> = (0..rows * size).map(element).collect();
     let options = (&interleaved.device(), interleaved.dtype());

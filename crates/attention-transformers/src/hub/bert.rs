@@ -177,9 +177,8 @@ struct Found {
 
 fn found(fields: &Fields) -> Result<Found, Reason> {
     let model_type = fields.text("model_type")?;
-    let family = FAMILIES
-        .iter()
-        .find(|family| family.model_types.contains(&model_type));
+    let mut families = FAMILIES.iter();
+    let family = families.find(|family| family.model_types.contains(&model_type));
     let family = family.ok_or_else(|| fields.unknown("model_type", &model_types(), model_type))?;
     let fields = &fields.clone().named(family.fields);
     fields.refuse_flag("is_decoder", "rows attend to all rows")?;
@@ -204,7 +203,7 @@ fn found(fields: &Fields) -> Result<Found, Reason> {
     let first_position = padding_token.map_or(0, |token| token + 1);
     let Some(max_positions @ 1..) = rows.checked_sub(first_position) else {
         let expected = format!("more than {first_position}, the row of the first position");
-        return Err(fields.wrong("max_position_embeddings", &expected, &rows.to_string()));
+        return Err(fields.wrong("max_position_embeddings", &expected, rows));
     };
     let num_types = family.has_types.then(|| fields.size("type_vocab_size"));
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, layer.num_hiddens)
@@ -253,16 +252,10 @@ fn load_embedding(
     embedding.tokens = file.embedding(embedding.tokens, &found.embedding(file, prefix))?;
     embedding.padding_token = found.padding_token;
     let positions = name("position_embeddings");
-    load_positions(
-        &mut embedding,
-        file,
-        &positions,
-        found.padding_token.unwrap_or(0),
-    )?;
-    let types = embedding
-        .types
-        .map(|types| file.embedding(types, &name("token_type_embeddings")));
-    embedding.types = types.transpose()?;
+    let padding = found.padding_token.unwrap_or(0);
+    load_positions(&mut embedding, file, &positions, padding)?;
+    let load_types = |types| file.embedding(types, &name("token_type_embeddings"));
+    embedding.types = embedding.types.map(load_types).transpose()?;
     file.optional_norm(&mut embedding.norm, &name("LayerNorm"))?;
     Ok(embedding)
 }
@@ -292,23 +285,19 @@ fn load_head(
         let own = LinearConfig::new(size, vocab_size).with_bias(false);
         head.output = Some(own.init(&tokens.device()));
     }
-    let of_head = head.bias.clone();
+    let (of_head, has_bias) = (head.bias.clone(), file.contains(&bias));
     match &mut head.output {
         Some(output) => {
             output.weight = file.weight(output.weight.clone(), &Place::whole(weight))?;
             let is_shared = is_called_tied && !file.contains(&own_bias);
             let name = if is_shared { &bias } else { &own_bias };
             head.bias = file.parameter(of_head, name)?;
-            if file.contains(&bias) {
+            if has_bias {
                 file.find(&bias, &[vocab_size])?;
             }
         }
         None => {
-            let bias = if file.contains(&bias) {
-                &bias
-            } else {
-                &own_bias
-            };
+            let bias = if has_bias { &bias } else { &own_bias };
             head.bias = file.parameter(of_head, bias)?;
             check_copy(file, [&weight, &embedding], &shape, IS_TIED)?;
             check_copy(file, [&own_bias, bias], &[vocab_size], IS_TIED)?;

@@ -72,12 +72,7 @@ pub(super) fn layer_config(
 ) -> Result<TransformerLayerConfig, Reason> {
     let feed_forward_size = fields.size("intermediate_size")?;
     let epsilon = fields.positive("rms_norm_eps")?;
-    let Heads {
-        num_hiddens,
-        num_heads,
-        ..
-    } = *heads;
-    let config = TransformerLayerConfig::new(num_hiddens, num_heads, feed_forward_size);
+    let config = TransformerLayerConfig::new(heads.num_hiddens, heads.num_heads, feed_forward_size);
     Ok(config
         .with_num_key_value_heads(Some(heads.num_key_value_heads))
         .with_head_size(Some(heads.head_size))
@@ -183,18 +178,16 @@ pub(super) fn load_decoder<S: ScoringFunction, M: FromDecoder<S>>(
     layout: &Layout,
     load_score: impl Fn(S, &str) -> Result<S, Reason>,
 ) -> Result<M, Reason> {
-    let [embedding, layers, norm] =
-        ["embed_tokens", "layers.", "input_layernorm"].map(|name| layout.names.own(name));
-    let names = [
-        format!("{embedding}.weight"),
-        format!("{layers}0.{norm}.weight"),
-    ];
+    let of_family = |name| layout.names.own(name);
+    let (layers, norm) = (of_family("layers."), of_family("input_layernorm"));
+    let embedding = format!("{}.weight", of_family("embed_tokens"));
+    let names = [embedding, format!("{layers}0.{norm}.weight")];
     let is_there = |[base, _]: &&[&str; 2]| {
         let mut names = names.iter();
         names.any(|name| file.contains(&format!("{base}{name}")))
     };
     let [base, head] = PLACES.iter().find(is_there).unwrap_or(&PLACES[0]);
-    let own = |name| format!("{base}{}", layout.names.own(name));
+    let own = |name| format!("{base}{}", of_family(name));
     let embedding = own("embed_tokens");
     let embedding = match &model.head {
         Some(_) => &embedding,
@@ -238,10 +231,8 @@ fn load_layer<S: ScoringFunction>(
     layer.attention = load_attention(layer.attention, file, [prefix, "self_attn"], layout)?;
     layer.feed_forward = load_feed_forward(layer.feed_forward, file, prefix, layout)?;
     let norm = |norm: &mut Norm, name| layout.load_norm(norm, file, prefix, name);
-    let [attention, feed_forward] = [
-        &mut layer.attention_residual,
-        &mut layer.feed_forward_residual,
-    ];
+    let attention = &mut layer.attention_residual;
+    let feed_forward = &mut layer.feed_forward_residual;
     norm(&mut attention.norm, "input_layernorm")?;
     let outputs = [&mut attention.output_norm, &mut feed_forward.output_norm];
     let [Some(of_attention), Some(of_feed_forward)] = outputs else {
@@ -297,11 +288,8 @@ pub(super) fn load_attention<S: ScoringFunction>(
     let own = |name: &str| format!("{prefix}{}", layout.names.own(&format!("{module}.{name}")));
     let place = |name: &str| layout.place(&own(name));
     let num_heads = attention.num_heads();
-    let inputs = [
-        &mut attention.query,
-        &mut attention.key,
-        &mut attention.value,
-    ];
+    let of = &mut attention;
+    let inputs = [&mut of.query, &mut of.key, &mut of.value];
     if layout.fused == Fused::InHeads {
         for (at, linear) in inputs.into_iter().enumerate() {
             *linear = load_part(linear.clone(), file, &own("qkv_proj"), [at, num_heads])?;
@@ -317,9 +305,7 @@ pub(super) fn load_attention<S: ScoringFunction>(
             *linear = file.linear(linear.clone(), place)?;
         }
     }
-    let output = attention
-        .output
-        .map(|output| file.linear(output, place("o_proj")));
+    let output = attention.output.map(|of| file.linear(of, place("o_proj")));
     attention.output = output.transpose()?;
     Ok(attention)
 }
@@ -351,9 +337,8 @@ fn load_feed_forward(
         return Ok(network);
     }
     let [from, to] = shape(&network.output.weight);
-    let found = file
-        .find(&weight.name, &[to, from])?
-        .map(|stored| stored.transpose());
+    let found = file.find(&weight.name, &[to, from])?;
+    let found = found.map(|stored| stored.transpose());
     let load = |data, device: &_, dtype| Tensor::from_data(data, (device, wide(dtype)));
     network.output.weight = file.load(network.output.weight, &weight.name, &found, load)?;
     Ok(network)

@@ -1,8 +1,9 @@
 //! The fields of a `config.json`.
 
-use attention_import::Reason;
+use std::fmt::Display;
 use std::path::Path;
 
+use attention_import::Reason;
 use attention_import::json::{kind, read_object};
 use serde_json::{Map, Value};
 use tensor_files::shown;
@@ -159,8 +160,7 @@ impl Fields {
     pub(super) fn num_layers(&self, name: &str) -> Result<usize, Reason> {
         let number = self.size(name)?;
         if number > MAX_LAYERS {
-            let expected = format!("at most {MAX_LAYERS} layers");
-            return Err(self.wrong(name, &expected, &number.to_string()));
+            return Err(self.wrong(name, &format!("at most {MAX_LAYERS} layers"), number));
         }
         Ok(number)
     }
@@ -185,7 +185,7 @@ impl Fields {
             return Ok(());
         }
         let expected = format!("a divisor of `{}`, {size}", self.own(of));
-        Err(self.wrong(name, &expected, &divisor.to_string()))
+        Err(self.wrong(name, &expected, divisor))
     }
 
     /// # Errors
@@ -196,8 +196,7 @@ impl Fields {
         if size == num_hiddens {
             return Ok(());
         }
-        let expected = format!("`hidden_size`, {num_hiddens}");
-        Err(self.wrong(name, &expected, &size.to_string()))
+        Err(self.wrong(name, &format!("`hidden_size`, {num_hiddens}"), size))
     }
 
     /// The size in the field `name`; a family may have it twice, by its own name and the common one.
@@ -319,9 +318,9 @@ impl Fields {
         }
         for name in self.texts("architectures")?.unwrap_or_default() {
             if INTERLEAVED.iter().any(|of| name.starts_with(of)) {
-                let got = format!("\"{}\"", shown(name));
                 let expected = "none with interleaved pairs of features";
-                return Err(self.wrong("architectures", expected, &got));
+                let got = format!("\"{}\"", shown(name));
+                return Err(self.wrong("architectures", expected, got));
             }
         }
         Ok(())
@@ -349,20 +348,20 @@ impl Fields {
     pub(super) fn unknown(&self, name: &str, known: &[&str], got: &str) -> Reason {
         let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
         let got = format!("\"{}\"", shown(got));
-        self.wrong(name, &known.join(" or "), &got)
+        self.wrong(name, &known.join(" or "), got)
     }
 
     /// The error for a field that does not fit another.
-    pub(super) fn wrong(&self, name: &str, expected: &str, got: &str) -> Reason {
+    pub(super) fn wrong(&self, name: &str, expected: &str, got: impl Display) -> Reason {
         Reason::Field {
             field: format!("{}{}", self.path, self.own(name)),
             expected: expected.to_owned(),
-            got: got.to_owned(),
+            got: got.to_string(),
         }
     }
 
     fn unexpected(&self, name: &str, expected: &str, got: &Value) -> Reason {
-        self.wrong(name, expected, &kind(got))
+        self.wrong(name, expected, kind(got))
     }
 
     pub(super) fn missing(&self, name: &str, expected: &str) -> Reason {

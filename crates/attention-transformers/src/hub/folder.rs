@@ -68,10 +68,8 @@ pub(super) fn load_weights<M>(
 ) -> Result<M, ImportError> {
     let present = WEIGHTS.iter().map(|name| folder.join(name));
     let Some(weights) = present.into_iter().find(|path| path.exists()) else {
-        let reason = format!(
-            "expected one of the files {}, found none",
-            WEIGHTS.join(", ")
-        );
+        let names = WEIGHTS.join(", ");
+        let reason = format!("expected one of the files {names}, found none");
         return Err(ImportError::of(folder)(reason));
     };
     let checked = |file: StateDict| {

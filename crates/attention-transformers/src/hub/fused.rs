@@ -40,9 +40,8 @@ pub(super) fn load_part(
     let [size, outputs] = shape(&linear.weight);
     let of_head = outputs / heads;
     let [weight, bias] = ["weight", "bias"].map(|kind| format!("{name}.{kind}"));
-    let found = file
-        .find(&weight, &[3 * outputs, size])?
-        .map(|stored| stored.transpose());
+    let found = file.find(&weight, &[3 * outputs, size])?;
+    let found = found.map(|stored| stored.transpose());
     let weight = file.load(linear.weight, &weight, &found, |data, device, dtype| {
         let fused =
             Tensor::<2>::from_data(data, (device, dtype)).reshape([size, heads, 3, of_head]);

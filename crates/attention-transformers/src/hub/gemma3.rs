@@ -59,14 +59,12 @@ pub(super) fn load_with<M: FromDecoder<Rotary<QkNormScore>>>(
             let reason = "the family has no soft-cap on scores";
             fields.refuse("attn_logit_softcapping", reason)?;
             let epsilon = fields.positive("rms_norm_eps")?;
-            let pattern = fields
-                .optional_size("sliding_window_pattern")?
-                .unwrap_or(PATTERN);
+            let pattern = fields.optional_size("sliding_window_pattern")?;
+            let pattern = pattern.unwrap_or(PATTERN);
             let num_layers = config.stack.num_layers;
             let has_window = has_window(fields, num_layers, |at| (at + 1) % pattern != 0)?;
-            let score = QkNormScoreConfig::new(heads.head_size)
-                .with_epsilon(epsilon)
-                .with_scale(Some(scale(fields)?));
+            let score = QkNormScoreConfig::new(heads.head_size).with_epsilon(epsilon);
+            let score = score.with_scale(Some(scale(fields)?));
             let limits = [local.limit, global.limit].into_iter().flatten();
             let limit = limits.min_by_key(|limit| limit.max_positions);
             let [local, global] =
@@ -157,8 +155,6 @@ fn angles(fields: &Fields, head_size: usize) -> Result<[Angles; 2], Reason> {
         let of_kind = of_kind.map(|own| own.with("truncate", truncate.cloned()));
         rotary_of(fields, of_kind.as_ref(), head_size, theta)
     };
-    Ok([
-        rotary(of_kind(SLIDING)?, local_theta)?,
-        rotary(global, global_theta)?,
-    ])
+    let local = rotary(of_kind(SLIDING)?, local_theta)?;
+    Ok([local, rotary(global, global_theta)?])
 }

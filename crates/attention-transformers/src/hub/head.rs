@@ -104,9 +104,8 @@ pub(super) fn own_head(
     if !is_own(file, [&place[0].name, embedding], &shape)? {
         return Ok(None);
     }
-    let own = LinearConfig::new(size, vocab_size)
-        .with_bias(false)
-        .init(&tokens.weight.device());
+    let own = LinearConfig::new(size, vocab_size).with_bias(false);
+    let own = own.init(&tokens.weight.device());
     file.linear(own, place).map(Some)
 }
 

@@ -134,13 +134,11 @@ pub fn load_gpt2(folder: impl AsRef<Path>, device: &Device) -> Loaded<DotProduct
 }
 
 fn init_gpt2(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProductScore>, Reason> {
-    let reason = "there is no memory to attend to";
-    fields.refuse_flag("add_cross_attention", reason)?;
+    fields.refuse_flag("add_cross_attention", "there is no memory to attend to")?;
     let [num_heads, num_hiddens] = fields.heads_and_hiddens()?;
     let norm = norm(fields)?;
-    let feed_forward_size = fields
-        .optional_size("intermediate_size")?
-        .unwrap_or(4 * num_hiddens);
+    let feed_forward_size = fields.optional_size("intermediate_size")?;
+    let feed_forward_size = feed_forward_size.unwrap_or(4 * num_hiddens);
     let activation = activation(fields, "hidden_act", false)?;
     let layer = layer_config(fields, feed_forward_size, activation, norm)?;
     let mut config = model_config(fields, layer, true)?;

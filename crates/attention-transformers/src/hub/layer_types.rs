@@ -24,7 +24,7 @@ pub(super) fn has_window(
     };
     if types.len() != num_layers {
         let expected = format!("one for each of {num_layers} layers");
-        return Err(fields.wrong("layer_types", &expected, &types.len().to_string()));
+        return Err(fields.wrong("layer_types", &expected, types.len()));
     }
     let is_sliding = |name: &str| match name {
         SLIDING => Ok(true),

@@ -54,9 +54,8 @@ pub(super) fn load_positions(
     if let Some(PositionEmbedding::Learned(positions)) = &mut embedding.positions {
         let [max_positions, size] = shape(&positions.weight);
         let name = format!("{name}.weight");
-        let found = file
-            .find(&name, &[first + max_positions, size])?
-            .map(|stored| stored.narrow(first, max_positions));
+        let found = file.find(&name, &[first + max_positions, size])?;
+        let found = found.map(|stored| stored.narrow(first, max_positions));
         let weight = positions.weight.clone();
         positions.weight = file.load(weight, &name, &found, |data, device, dtype| {
             Tensor::from_data(data, (device, dtype))

@@ -171,9 +171,8 @@ pub(super) fn open_alone(folder: &Path, device: &Device) -> Result<OpenModel, Im
     let config = folder.join(CONFIG);
     let load = Fields::read(&config).and_then(|fields| {
         let got = fields.text("model_type")?;
-        let family = families()
-            .into_iter()
-            .find(|(names, _)| names.contains(&got));
+        let mut all = families().into_iter();
+        let family = all.find(|(names, _)| names.contains(&got));
         family.map(|(_, load)| load).ok_or_else(|| {
             let names = families().map(|(names, _)| names).concat();
             fields.unknown("model_type", &names, got)

@@ -67,8 +67,8 @@ pub(super) fn rotary_of(
 ) -> Result<Angles, Reason> {
     let max_positions = fields.size("max_position_embeddings")?;
     if !head_size.is_multiple_of(2) {
-        let got = head_size.to_string();
-        return Err(fields.wrong("head_dim", "an even number, for pairs of features", &got));
+        let expected = "an even number, for pairs of features";
+        return Err(fields.wrong("head_dim", expected, head_size));
     }
     let mut rotated_size = head_size;
     for of in [Some(fields), parameters].into_iter().flatten() {
@@ -99,16 +99,15 @@ pub(super) fn rotary_of(
 /// The number of features of a head that are rotated, given by the `factor` in the fields `of`; for an invalid factor,
 /// the error names a valid one.
 fn partial(fields: &Fields, of: &Fields, head_size: usize, factor: f64) -> Result<usize, Reason> {
-    let wrong = |expected: &str| of.wrong("partial_rotary_factor", expected, &factor.to_string());
+    let wrong = |expected: &str| of.wrong("partial_rotary_factor", expected, factor);
     if !PARTIAL.contains(&fields.text("model_type")?) {
         return Err(wrong("1, as the family has it"));
     }
     let rotated_size = (head_size as f64 * factor) as usize;
     let is_fit = (2..=head_size).contains(&rotated_size) && rotated_size.is_multiple_of(2);
     let expected = format!("a part of the {head_size} features of a head, for pairs of them");
-    is_fit
-        .then_some(rotated_size)
-        .ok_or_else(|| wrong(&expected))
+    let fitting = is_fit.then_some(rotated_size);
+    fitting.ok_or_else(|| wrong(&expected))
 }
 
 /// The scaling, and the limit of [`Angles`].
@@ -120,12 +119,8 @@ fn scaling(
 ) -> Result<(RotaryScaling, Option<PositionLimit>), Reason> {
     let reason = "queries are not scaled by their positions";
     parameters.refuse("llama_4_scaling_beta", reason)?;
-    // The older name.
-    let field = if parameters.has("rope_type") {
-        "rope_type"
-    } else {
-        "type"
-    };
+    let is_today = parameters.has("rope_type");
+    let field = if is_today { "rope_type" } else { "type" };
     let kind = parameters.optional_text(field)?.unwrap_or("default");
     let original_max_positions = || {
         let own = parameters.optional_size(ORIGINAL)?;
@@ -178,9 +173,8 @@ fn longrope(
     let pairs = short.iter().enumerate();
     let frequency =
         |(at, factor): (usize, &f64)| theta.powf(-2.0 * at as f64 / rotated_size as f64) / factor;
-    let factor = parameters
-        .optional_positive("factor")?
-        .unwrap_or_else(|| growth(lengths));
+    let factor = parameters.optional_positive("factor")?;
+    let factor = factor.unwrap_or_else(|| growth(lengths));
     let by_factor = if factor > 1.0 {
         (1.0 + factor.ln() / (lengths[0] as f64).ln()).sqrt()
     } else {
@@ -200,20 +194,16 @@ fn growth([original, max_positions]: [usize; 2]) -> f64 {
 
 fn yarn(parameters: &Fields, lengths: [usize; 2], theta: f64) -> Result<YarnScalingConfig, Reason> {
     if theta <= 1.0 {
-        return Err(parameters.wrong("rope_theta", "a number above 1", &theta.to_string()));
+        return Err(parameters.wrong("rope_theta", "a number above 1", theta));
     }
     let fast = parameters.optional_positive("beta_fast")?.unwrap_or(32.0);
     let slow = parameters.optional_positive("beta_slow")?.unwrap_or(1.0);
     if fast < slow {
-        let expected = format!("at least `beta_slow`, {slow}");
-        return Err(parameters.wrong("beta_fast", &expected, &fast.to_string()));
+        return Err(parameters.wrong("beta_fast", &format!("at least `beta_slow`, {slow}"), fast));
     }
-    let [mscale, mscale_all_dim] = [
-        parameters.optional_positive("mscale")?,
-        parameters.optional_positive("mscale_all_dim")?,
-    ];
     // As in `transformers`, either one without the other is ignored.
-    let both = mscale.zip(mscale_all_dim);
+    let mscale = parameters.optional_positive("mscale")?;
+    let both = mscale.zip(parameters.optional_positive("mscale_all_dim")?);
     let factor = match parameters.optional_positive("factor")? {
         None if parameters.has("factor") => growth(lengths),
         _ => parameters.positive("factor")?,
@@ -235,7 +225,7 @@ fn llama3(
     let high = parameters.positive("high_freq_factor")?;
     if high <= low {
         let expected = format!("more than `low_freq_factor`, {low}");
-        return Err(parameters.wrong("high_freq_factor", &expected, &high.to_string()));
+        return Err(parameters.wrong("high_freq_factor", &expected, high));
     }
     let config = Llama3ScalingConfig::new(parameters.positive("factor")?, original_max_positions);
     Ok(config.with_low_freq_factor(low).with_high_freq_factor(high))

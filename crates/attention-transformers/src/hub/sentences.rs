@@ -153,7 +153,7 @@ pub fn open_sentences(
         let got = fields.text("model_type")?;
         if bart::HAVE_DECODERS.contains(&got) {
             let expected = "a model whose features are those of an encoder";
-            return Err(fields.wrong("model_type", expected, &format!("\"{got}\"")));
+            return Err(fields.wrong("model_type", expected, format!("\"{got}\"")));
         }
         Ok(())
     })?;
@@ -229,7 +229,7 @@ fn modules(folder: &Path) -> Result<Vec<SentenceModule>, ImportError> {
         let mut parts = path.components();
         if !parts.all(|part| matches!(part, Component::Normal(_))) {
             let got = format!("\"{}\"", path.display());
-            return Err(fields.wrong("path", "a folder beside the file", &got));
+            return Err(fields.wrong("path", "a folder beside the file", got));
         }
         let of_library = class.strip_prefix("sentence_transformers.").unwrap_or("");
         let kind = of_library.rsplit('.').next().unwrap_or("").to_string();
@@ -283,7 +283,7 @@ impl SentenceModule {
             let [inputs, outputs] = [fields.size("in_features")?, fields.size("out_features")?];
             if inputs != *size {
                 let expected = format!("{size}, as the modules before it make");
-                return Err(fields.wrong("in_features", &expected, &inputs.to_string()));
+                return Err(fields.wrong("in_features", &expected, inputs));
             }
             *size = outputs;
             let config = LinearConfig::new(inputs, outputs);
@@ -309,13 +309,11 @@ impl SentenceModule {
 fn poolings(fields: &Fields, num_hiddens: usize) -> Result<Vec<Pooling>, Reason> {
     const FIELD: &str = "pooling_mode";
     const SIZE: &str = "embedding_dimension";
-    let fields = fields
-        .clone()
-        .named(Names(&[(SIZE, "word_embedding_dimension")]));
+    let names = Names(&[(SIZE, "word_embedding_dimension")]);
+    let fields = fields.clone().named(names);
     let size = fields.size(SIZE)?;
     if size != num_hiddens {
-        let expected = format!("{num_hiddens}, as the features have");
-        return Err(fields.wrong(SIZE, &expected, &size.to_string()));
+        return Err(fields.wrong(SIZE, &format!("{num_hiddens}, as the features have"), size));
     }
     let names = match fields.value(FIELD) {
         Some(Value::Array(_)) => fields.texts(FIELD)?,
@@ -346,9 +344,8 @@ fn poolings(fields: &Fields, num_hiddens: usize) -> Result<Vec<Pooling>, Reason>
 
 /// The number of tokens to which texts are cut, and whether they are lowercased.
 fn texts(folder: &Path, encoder: &OpenModel) -> Result<(Option<usize>, bool), ImportError> {
-    let mut files = TEXTS
-        .split(' ')
-        .map(|name| folder.join(format!("sentence_{name}_config.json")));
+    let names = TEXTS.split(' ');
+    let mut files = names.map(|name| folder.join(format!("sentence_{name}_config.json")));
     let config = files.find(|path| path.exists()).unwrap_or_default();
     let (own, lower_case) = read(&config, |fields| {
         fields.expect_text("transformer_task", "feature-extraction")?;
@@ -373,18 +370,16 @@ fn texts(folder: &Path, encoder: &OpenModel) -> Result<(Option<usize>, bool), Im
 
 /// The prompt for texts, unless the caller names another.
 fn prompt(folder: &Path) -> Result<Option<String>, ImportError> {
-    read(
-        &folder.join("config_sentence_transformers.json"),
-        |fields| {
-            let Some(name) = fields.optional_text("default_prompt_name")? else {
-                return Ok(None);
-            };
-            let prompts = fields.object("prompts")?;
-            let prompts = prompts.ok_or_else(|| fields.missing("prompts", "the default prompt"))?;
-            let prompt = prompts.text(name)?.to_string();
-            Ok((!prompt.is_empty()).then_some(prompt))
-        },
-    )
+    let config = folder.join("config_sentence_transformers.json");
+    read(&config, |fields| {
+        let Some(name) = fields.optional_text("default_prompt_name")? else {
+            return Ok(None);
+        };
+        let prompts = fields.object("prompts")?;
+        let prompts = prompts.ok_or_else(|| fields.missing("prompts", "the default prompt"))?;
+        let prompt = prompts.text(name)?.to_string();
+        Ok((!prompt.is_empty()).then_some(prompt))
+    })
 }
 
 /// The result of `take` for the fields of a file; a file that older folders lack counts as having no fields.
@@ -394,7 +389,6 @@ fn read<T>(path: &Path, take: impl FnOnce(&Fields) -> Result<T, Reason>) -> Resu
     } else {
         Ok(Fields::of(String::new(), Default::default()))
     };
-    fields
-        .and_then(|fields| take(&fields))
-        .map_err(ImportError::of(path))
+    let taken = fields.and_then(|fields| take(&fields));
+    taken.map_err(ImportError::of(path))
 }

@@ -41,7 +41,7 @@ const MAX_BIASES: usize = 1 << 24;
 /// A bias in the first files that is not used.
 const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
-/// The names of a layer whose feed-forward network is sublayer `at`.
+/// The names of a layer whose feed-forward network is the sublayer `at`.
 macro_rules! layout {
     ($at:literal) => {
         Layout {
@@ -57,23 +57,11 @@ macro_rules! layout {
                 ("cross_attn.v_proj", "layer.1.EncDecAttention.v"),
                 ("cross_attn.o_proj", "layer.1.EncDecAttention.o"),
                 ("cross_layernorm", "layer.1.layer_norm"),
-                (
-                    "mlp.gate_proj",
-                    concat!("layer.", $at, ".DenseReluDense.wi_0"),
-                ),
-                (
-                    "mlp.up_proj",
-                    concat!("layer.", $at, ".DenseReluDense.wi_1"),
-                ),
-                ("mlp.fc1", concat!("layer.", $at, ".DenseReluDense.wi")),
-                (
-                    "mlp.down_proj",
-                    concat!("layer.", $at, ".DenseReluDense.wo"),
-                ),
-                (
-                    "post_attention_layernorm",
-                    concat!("layer.", $at, ".layer_norm"),
-                ),
+                ("mlp.gate_proj", concat!($at, ".DenseReluDense.wi_0")),
+                ("mlp.up_proj", concat!($at, ".DenseReluDense.wi_1")),
+                ("mlp.fc1", concat!($at, ".DenseReluDense.wi")),
+                ("mlp.down_proj", concat!($at, ".DenseReluDense.wo")),
+                ("post_attention_layernorm", concat!($at, ".layer_norm")),
             ]),
             has_wide_output: true,
             ..LLAMA
@@ -81,8 +69,8 @@ macro_rules! layout {
     };
 }
 
-const ENCODER: Layout = layout!(1);
-const DECODER: Layout = layout!(2);
+const ENCODER: Layout = layout!("layer.1");
+const DECODER: Layout = layout!("layer.2");
 
 /// Loads a T5, of version 1.0 or 1.1 (`model_type` `t5`), or an mT5 (`mt5`) from a Hugging Face folder: RMS norms
 /// before the sublayers, dot products without a scale, no biases of linear layers.
@@ -224,16 +212,13 @@ fn config(fields: &Fields) -> Result<EncoderDecoderConfig, Reason> {
     let is_tied = fields.flag("tie_word_embeddings", true)?;
     let is_scaled = fields.flag("scale_decoder_outputs", is_tied)? && !is_mt5;
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens);
-    Ok(EncoderDecoderConfig::new(
+    let config = EncoderDecoderConfig::new(
         embedding.with_dropout(dropout),
         encoder.with_position_bias(Some(bias)),
         decoder.with_position_bias(Some(of_decoder)),
-    )
-    .with_feature_scale(if is_scaled {
-        1.0 / (num_hiddens as f64).sqrt()
-    } else {
-        1.0
-    }))
+    );
+    let scale = 1.0 / (num_hiddens as f64).sqrt();
+    Ok(config.with_feature_scale(if is_scaled { scale } else { 1.0 }))
 }
 
 /// The activation, gated if its name begins with `gated-`. `gated-gelu` means the approximation by `tanh`.
@@ -261,20 +246,19 @@ fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBi
     let config = RelativePositionBiasConfig::new(num_heads);
     let buckets = fields.optional_size(BUCKETS)?.unwrap_or(config.num_buckets);
     if buckets < 4 || !buckets.is_multiple_of(2) {
-        return Err(fields.wrong(BUCKETS, "an even number, at least 4", &buckets.to_string()));
+        return Err(fields.wrong(BUCKETS, "an even number, at least 4", buckets));
     }
     let most = MAX_BIASES / num_heads;
     if buckets > most {
         let expected = format!("at most {most}, for {num_heads} heads");
-        return Err(fields.wrong(BUCKETS, &expected, &buckets.to_string()));
+        return Err(fields.wrong(BUCKETS, &expected, buckets));
     }
-    let distance = fields
-        .optional_size(DISTANCE)?
-        .unwrap_or(config.max_distance);
+    let distance = fields.optional_size(DISTANCE)?;
+    let distance = distance.unwrap_or(config.max_distance);
     // Half the buckets of the decoder, which are for one direction, have a single distance each.
     if distance <= buckets / 2 {
         let expected = format!("more than half of `{BUCKETS}`, {}", buckets / 2);
-        return Err(fields.wrong(DISTANCE, &expected, &distance.to_string()));
+        return Err(fields.wrong(DISTANCE, &expected, distance));
     }
     Ok(config.with_num_buckets(buckets).with_max_distance(distance))
 }
@@ -305,12 +289,8 @@ fn load_stack(
     file: &StateDict,
     base: &str,
 ) -> Result<(), Reason> {
-    load_layers(
-        &mut encoder.layers,
-        file,
-        &format!("{base}encoder."),
-        &ENCODER,
-    )?;
+    let stack = format!("{base}encoder.");
+    load_layers(&mut encoder.layers, file, &stack, &ENCODER)?;
     let ends = (&mut encoder.norm, &mut encoder.position_bias);
     load_ends(ends, file, &format!("{base}encoder"))
 }

@@ -74,9 +74,8 @@ pub(super) fn normalized(logits: Tensor<2>, normalize: &(dyn Fn(&mut [f64]) + Sy
     let [_, columns] = logits.dims();
     let mut rows: Vec<f64> = logits.try_into_vec_as().expect("logits are floats");
     let of_task = ELEMENTS_OF_TASK.div_ceil(columns.max(1));
-    rows.par_chunks_mut(columns.max(1))
-        .with_min_len(of_task)
-        .for_each(normalize);
+    let by_row = rows.par_chunks_mut(columns.max(1));
+    by_row.with_min_len(of_task).for_each(normalize);
     rows
 }
 

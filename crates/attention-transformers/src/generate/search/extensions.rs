@@ -98,12 +98,10 @@ pub(super) fn best_extensions(
             let of_token = row[column];
             let log_probability = sum + of_token;
             let is_full = best.len() == count;
+            let is_better = |worst: &Extension| log_probability < worst.log_probability;
             if without.contains(&column)
                 || of_token == f64::NEG_INFINITY && !is_forced
-                || is_full
-                    && best
-                        .peek()
-                        .is_some_and(|worst| log_probability < worst.log_probability)
+                || is_full && best.peek().is_some_and(is_better)
             {
                 continue;
             }

@@ -6,7 +6,7 @@ use super::extensions::{Columns, Extension};
 use super::{BeamOutput, EarlyStopping, Rules, Search};
 
 /// The beginning of an output.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Hypothesis {
     /// Its last token, as the index of a node; `None` at the beginning.
     node: Option<usize>,
@@ -22,22 +22,17 @@ struct Hypothesis {
 impl Hypothesis {
     fn beginning() -> Self {
         Self {
-            node: None,
-            log_probability: 0.0,
-            coverage: Vec::new(),
             is_greedy: true,
-            is_outside: false,
+            ..Self::default()
         }
     }
 
     /// The coverage after a step with these weights.
     fn covering(&self, weights: &[f32]) -> Vec<f64> {
         let before = self.coverage.iter().copied().chain(repeat(0.0));
-        let weights = weights.iter().map(|&weight| f64::from(weight));
-        weights
-            .zip(before)
-            .map(|(weight, sum)| sum + weight)
-            .collect()
+        let pairs = weights.iter().zip(before);
+        let sums = pairs.map(|(&weight, sum)| sum + f64::from(weight));
+        sums.collect()
     }
 }
 
@@ -61,7 +56,7 @@ struct Found {
 }
 
 /// The greedy output of an example, which was found first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Greedy {
     /// Its tokens, including the end token.
     tokens: Vec<u32>,
@@ -120,12 +115,8 @@ impl Hypotheses {
 
     /// The hypotheses before the first token, for the greedy output: only the best extension continues.
     pub(super) fn of_greedy() -> Self {
-        let greedy = Greedy {
-            tokens: Vec::new(),
-            others: Vec::new(),
-        };
         Self {
-            phase: Phase::FindsGreedy(greedy),
+            phase: Phase::FindsGreedy(Greedy::default()),
             ..Self::new()
         }
     }
@@ -177,9 +168,8 @@ impl Hypotheses {
 
     /// The tokens of each hypothesis that continues.
     pub(super) fn texts(&self) -> impl Iterator<Item = Vec<u32>> {
-        self.live
-            .iter()
-            .map(|hypothesis| self.tokens(hypothesis.node))
+        let live = self.live.iter();
+        live.map(|hypothesis| self.tokens(hypothesis.node))
     }
 
     /// The log-probability of each hypothesis that continues.
@@ -215,9 +205,8 @@ impl Hypotheses {
             Phase::FindsGreedy(greedy) => {
                 let (best, others) = extensions.split_at(1);
                 greedy.tokens.push(token(&best[0]));
-                let reach = others
-                    .first()
-                    .map(|other| search.reach(other.log_probability));
+                let other = others.first();
+                let reach = other.map(|other| search.reach(other.log_probability));
                 greedy.others.push(reach.unwrap_or(f64::NEG_INFINITY));
                 best
             }
@@ -239,10 +228,8 @@ impl Hypotheses {
             let mut extended = Hypothesis {
                 node: parent.node,
                 log_probability: extension.log_probability,
-                coverage: match weights {
-                    Some(weights) => parent.covering(&weights[extension.parent]),
-                    None => Vec::new(),
-                },
+                coverage: weights
+                    .map_or_else(Vec::new, |of| parent.covering(&of[extension.parent])),
                 is_greedy: of_greedy == Some(extension),
                 is_outside: outside == Some(extension),
             };
@@ -251,10 +238,8 @@ impl Hypotheses {
             }
             if !is_end || is_full {
                 extended.node = Some(self.nodes.len());
-                self.nodes.push(Node {
-                    token,
-                    previous: parent.node,
-                });
+                let previous = parent.node;
+                self.nodes.push(Node { token, previous });
             }
             if ends {
                 let is_known = extended.is_greedy && matches!(self.phase, Phase::AfterGreedy(_));
@@ -311,20 +296,16 @@ impl Hypotheses {
     fn is_done(&self, search: &Search<'_>) -> bool {
         if let Rules::Transformers { early_stopping } = search.rules {
             let worst = self.ended.get(search.config.n_best - 1);
-            return self
-                .live
-                .first()
-                .zip(worst)
-                .map_or(self.live.is_empty(), |(best, worst)| {
-                    let len = match early_stopping {
-                        EarlyStopping::AtOnce => return true,
-                        EarlyStopping::Never if search.config.length_penalty.exponent() > 0.0 => {
-                            search.config.max_len
-                        }
-                        _ => self.len,
-                    };
-                    search.normalized(best.log_probability, len) <= worst.score
-                });
+            let (Some(best), Some(worst)) = (self.live.first(), worst) else {
+                return self.live.is_empty();
+            };
+            let exponent = search.config.length_penalty.exponent();
+            let len = match early_stopping {
+                EarlyStopping::AtOnce => return true,
+                EarlyStopping::Never if exponent > 0.0 => search.config.max_len,
+                _ => self.len,
+            };
+            return search.normalized(best.log_probability, len) <= worst.score;
         }
         let Phase::AfterGreedy(greedy) = &self.phase else {
             return self.live.is_empty();

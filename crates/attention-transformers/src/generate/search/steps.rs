@@ -123,9 +123,8 @@ impl Search<'_> {
             let previous: Vec<u32> = examples.iter().flat_map(Hypotheses::last_tokens).collect();
             let mut next = decoding.step(&previous);
             let columns = columns.get_or_insert_with(|| {
-                Columns::new(decoding.candidates().to_vec(), |token| {
-                    decoding.is_end(token)
-                })
+                let tokens = decoding.candidates().to_vec();
+                Columns::new(tokens, |token| decoding.is_end(token))
             });
             let width = columns.tokens.len();
             let mut rows = next.log_probabilities.chunks_exact(width);
@@ -166,9 +165,7 @@ impl Search<'_> {
                 let greedy = example.greedy();
                 let of_greedy =
                     greedy.and_then(|parent| best_extension_of(parent, &rows, &sums, &allowed));
-                let weights = weights
-                    .as_ref()
-                    .map(|weights| &weights[first..first + live]);
+                let weights = weights.as_deref().map(|of| &of[first..][..live]);
                 let parents =
                     example.extend(&extensions, of_greedy.as_ref(), columns, weights, self);
                 kept.extend(parents.into_iter().map(|parent| first + parent));

@@ -165,10 +165,8 @@ impl<S: SelectTexts> Decoding for TextDecoding<'_, S> {
     fn most_likely(&mut self, previous: &[u32]) -> Vec<u32> {
         let (logits, _) = self.next(previous);
         let columns = logits.argmax(1).into_data();
-        let tokens = columns.iter::<i64>();
-        tokens
-            .map(|column| self.candidates[column as usize])
-            .collect()
+        let columns = columns.iter::<i64>();
+        columns.map(|at| self.candidates[at as usize]).collect()
     }
 
     /// Rows with the same prompt read the same source: as long as each place keeps its prompt, no source is copied.
