@@ -29,10 +29,8 @@ pub struct Found {
 impl Checkpoint {
     /// Opens the file at `path`; if it is an index, which ends in `.json`, all of its shards. No element is read.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
+        let extension = path.extension();
+        if extension.is_some_and(|extension| extension == "json") {
             return Self::of_index(path);
         }
         let file = TensorFile::open(path).map_err(|error| error.reason().to_string())?;
@@ -135,9 +133,8 @@ impl Checkpoint {
 
     /// The format of the first file; all shards have the same.
     pub(crate) fn format(&self) -> FileFormat {
-        self.files
-            .first()
-            .map_or(FileFormat::Safetensors, TensorFile::format)
+        let first = self.files.first();
+        first.map_or(FileFormat::Safetensors, TensorFile::format)
     }
 
     /// The names that begin with `prefix`, in order.
@@ -156,12 +153,9 @@ impl Checkpoint {
 
     /// The tensor with this name; `None` if there is none.
     pub(crate) fn find(&self, name: &str) -> Option<Result<Found, String>> {
-        let (file, name) = self.names.get(name)?;
-        let stored = self.files[*file].find(name);
-        let found = stored.map(|stored| Found {
-            stored,
-            file: *file,
-        });
+        let &(file, ref name) = self.names.get(name)?;
+        let found = self.files[file].find(name);
+        let found = found.map(|stored| Found { stored, file });
         Some(found.map_err(|error| error.reason().to_string()))
     }
 
@@ -175,10 +169,8 @@ impl Checkpoint {
 impl Found {
     /// The tensor, changed before it is read.
     pub fn map(self, change: impl FnOnce(StoredTensor) -> StoredTensor) -> Self {
-        Self {
-            stored: change(self.stored),
-            file: self.file,
-        }
+        let stored = change(self.stored);
+        Self { stored, ..self }
     }
 }
 

@@ -43,10 +43,8 @@ pub fn load_recurrent(
 fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, Reason> {
     let mut layers = recurrent.layers.iter().chain(&recurrent.reversed);
     if layers.any(|layer| layer.peepholes.is_some() || !layer.reset_after) {
-        return Err(
-            "expected layers of PyTorch's cells, got peepholes or a reset before the product"
-                .into(),
-        );
+        let got = "peepholes or a reset before the product";
+        return Err(format!("expected layers of PyTorch's cells, got {got}").into());
     }
     let spelling = spelling_of(file)?;
     refuse_others(spelling, &recurrent, file)?;
@@ -61,16 +59,11 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, Reason> {
     let direction = |layers: Vec<RecurrentLayer>, suffix: &str| {
         let layers = layers.into_iter().enumerate();
         let layers = layers.map(|(index, layer)| {
-            let load = |linear: Linear, of: &str| {
-                let linear = Linear {
-                    bias: linear.bias.filter(|_| has_biases),
-                    ..linear
-                };
+            let load = |mut linear: Linear, of: &str| {
+                linear.bias = linear.bias.filter(|_| has_biases);
                 let name = |kind| name(spelling, &format!("{kind}_{of}"), index, suffix);
-                file.linear(
-                    linear,
-                    ["weight", "bias"].map(|kind| Place::whole(name(kind))),
-                )
+                let places = ["weight", "bias"].map(|kind| Place::whole(name(kind)));
+                file.linear(linear, places)
             };
             Ok::<_, Reason>(RecurrentLayer {
                 input: load(layer.input, "ih")?,

@@ -70,11 +70,8 @@ impl Place {
 impl StateDict {
     /// Opens the file at `path`, or all shards if it is an index. No element is read before a layer requests it.
     pub fn open(path: &Path, prefix: &str) -> Result<Self, Reason> {
-        Ok(Self {
-            checkpoint: Checkpoint::open(path)?,
-            prefix: prefix.to_string(),
-            asked: RefCell::default(),
-        })
+        let checkpoint = Checkpoint::open(path)?;
+        Ok(Self::new(checkpoint, prefix))
     }
 
     /// The tensors, renamed by `rename`; no two may get the same name.
@@ -85,8 +82,12 @@ impl StateDict {
 
     /// The tensors after another prefix.
     pub(crate) fn at(&self, prefix: &str) -> Self {
+        Self::new(self.checkpoint.clone(), prefix)
+    }
+
+    fn new(checkpoint: Checkpoint, prefix: &str) -> Self {
         Self {
-            checkpoint: self.checkpoint.clone(),
+            checkpoint,
             prefix: prefix.to_string(),
             asked: RefCell::default(),
         }
@@ -178,9 +179,8 @@ impl StateDict {
         let weight = self.weight(linear.weight, &weight)?;
         let bias = match linear.bias {
             Some(param) => {
-                let found = self
-                    .find(&bias.name, &[bias.rows.unwrap_or(to)])?
-                    .map(|stored| stored.narrow(bias.start, to));
+                let found = self.find(&bias.name, &[bias.rows.unwrap_or(to)])?;
+                let found = found.map(|stored| stored.narrow(bias.start, to));
                 Some(self.load(param, &bias.name, &found, as_it_is)?)
             }
             None => {
@@ -198,30 +198,18 @@ impl StateDict {
         place: &Place,
     ) -> Result<Param<Tensor<2>>, Reason> {
         let [from, to] = shape(&param);
-        let rows = place.rows.unwrap_or(to);
-        let stored_shape = if place.is_transposed {
-            [from, rows]
-        } else {
-            [rows, from]
-        };
+        let (rows, in_out) = (place.rows.unwrap_or(to), place.is_transposed);
+        let stored_shape = if in_out { [from, rows] } else { [rows, from] };
         if let Some(pair) = self.weight_norm(&place.name) {
             let (device, dtype) = target(&param);
             let stored = self.normalized_rows(pair, &stored_shape, (&device, dtype))?;
-            let weight = if place.is_transposed {
-                stored
-            } else {
-                stored.transpose()
-            };
+            let weight = if in_out { stored } else { stored.transpose() };
             // Through the host, so that the elements are contiguous.
             let data = weight.narrow(1, place.start, to).into_data();
             return Ok(with_value(param, Tensor::from_data(data, (&device, dtype))));
         }
         let found = self.find(&place.name, &stored_shape)?.map(|stored| {
-            let rows = if place.is_transposed {
-                stored.transpose()
-            } else {
-                stored
-            };
+            let rows = if in_out { stored.transpose() } else { stored };
             rows.narrow(place.start, to).transpose()
         });
         self.load(param, &place.name, &found, as_it_is)
@@ -271,11 +259,8 @@ impl StateDict {
     /// If there is a tensor `name`.
     pub fn refuse(&self, name: &str, reason: &str) -> Result<(), Reason> {
         if self.contains(name) {
-            let full = self.full(name);
-            return Err(Reason::Unexpected {
-                tensor: full,
-                why: reason.to_owned(),
-            });
+            let (tensor, why) = (self.full(name), reason.to_owned());
+            return Err(Reason::Unexpected { tensor, why });
         }
         Ok(())
     }
@@ -337,12 +322,9 @@ impl StateDict {
             let end = common(full.bytes().rev(), name.bytes().rev());
             Reverse((end, common(full.bytes(), name.bytes())))
         });
-        let told = names
-            .iter()
-            .take(NEAREST)
-            .map(|name| format!("`{}`", shown(name)))
-            .collect::<Vec<_>>()
-            .join(", ");
+        let told = names.iter().take(NEAREST);
+        let told = told.map(|name| format!("`{}`", shown(name)));
+        let told = told.collect::<Vec<_>>().join(", ");
         match names.len() {
             0 => "found none".to_string(),
             1..=NEAREST => format!("found only {told}"),
@@ -411,7 +393,6 @@ fn dtype(tensor: &str, element_type: ElementType) -> Result<DType, Reason> {
 
 /// The length of the common beginning of two names, in bytes.
 pub(crate) fn common(one: impl Iterator<Item = u8>, other: impl Iterator<Item = u8>) -> usize {
-    one.zip(other)
-        .take_while(|(one, other)| one == other)
-        .count()
+    let pairs = one.zip(other);
+    pairs.take_while(|(one, other)| one == other).count()
 }

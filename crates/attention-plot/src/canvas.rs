@@ -31,6 +31,14 @@ pub(crate) struct Area {
     pub(crate) height: i32,
 }
 
+impl Point {
+    /// The point so far to the right and down.
+    pub(crate) fn moved(self, right: i32, down: i32) -> Self {
+        let (x, y) = (self.x + right, self.y + down);
+        Self { x, y }
+    }
+}
+
 impl Area {
     pub(crate) fn right(&self) -> i32 {
         self.x + self.width
@@ -55,22 +63,20 @@ impl Area {
     }
 
     pub(crate) fn middle(&self) -> Point {
-        Point {
-            x: self.x + self.width / 2,
-            y: self.y + self.height / 2,
-        }
+        let Self { x, y, .. } = *self;
+        Point { x, y }.moved(self.width / 2, self.height / 2)
     }
 }
 
-/// The size of a picture.
+/// A width and a height: of a picture, or of the distance from one panel to the next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Page {
+pub(crate) struct Size {
     pub(crate) width: i32,
     pub(crate) height: i32,
 }
 
-impl Page {
-    /// The whole page.
+impl Size {
+    /// The whole picture.
     pub(crate) fn area(&self) -> Area {
         Area {
             x: 0,
@@ -154,7 +160,7 @@ pub(crate) trait Canvas {
 
 /// A picture that can be drawn on any canvas.
 pub(crate) trait Figure {
-    fn page(&self) -> Page;
+    fn page(&self) -> Size;
 
     /// Draws the picture on a blank canvas.
     fn draw(&self, canvas: &mut impl Canvas);

@@ -83,9 +83,7 @@ impl PlotError {
         format: &'static str,
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
-        Self::Drawing {
-            format,
-            source: source.into(),
-        }
+        let source = source.into();
+        Self::Drawing { format, source }
     }
 }

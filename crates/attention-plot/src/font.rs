@@ -18,8 +18,8 @@ pub(crate) struct Face(ttf_parser::Face<'static>);
 
 impl Face {
     pub(crate) fn load(format: &'static str) -> Result<Self, PlotError> {
-        ttf_parser::Face::parse(dejavu::sans::regular(), 0)
-            .map(Self)
+        let face = ttf_parser::Face::parse(dejavu::sans::regular(), 0);
+        face.map(Self)
             .map_err(|error| PlotError::drawing(format, error))
     }
 
@@ -53,10 +53,8 @@ impl Face {
     /// The outline of a line of text in units of the face, from the start of its baseline to the right and upwards;
     /// `None` if no letter has an outline.
     pub(crate) fn outline(&self, text: &str) -> Option<Path> {
-        let mut path = Outline {
-            path: PathBuilder::new(),
-            start: 0.0,
-        };
+        let path = PathBuilder::new();
+        let mut path = Outline { path, start: 0.0 };
         for (glyph, start) in self.line(text).glyphs {
             path.start = start as f32;
             self.0.outline_glyph(glyph, &mut path);
@@ -88,15 +86,10 @@ impl Face {
 
     /// The correction of the space between two letters.
     fn kerning(&self, left: GlyphId, right: GlyphId) -> i64 {
-        let tables = self
-            .0
-            .tables()
-            .kern
-            .into_iter()
-            .flat_map(|kern| kern.subtables);
-        let kerning = tables
-            .filter(|table| table.horizontal && !table.variable)
-            .find_map(|table| table.glyphs_kerning(left, right));
+        let tables = self.0.tables().kern.into_iter();
+        let tables = tables.flat_map(|kern| kern.subtables);
+        let mut tables = tables.filter(|table| table.horizontal && !table.variable);
+        let kerning = tables.find_map(|table| table.glyphs_kerning(left, right));
         kerning.map_or(0, i64::from)
     }
 }

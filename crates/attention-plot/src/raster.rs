@@ -19,11 +19,8 @@ const PIXEL_LIMIT: u64 = 64 << 20;
 pub(crate) fn png(figure: &impl Figure, face: &Face) -> Result<Vec<u8>, PlotError> {
     let page = figure.page();
     let (width, height) = (page.width as u64, page.height as u64);
-    let scale = if width * height * SCALE * SCALE <= PIXEL_LIMIT {
-        SCALE
-    } else {
-        1
-    };
+    let fits = width * height * SCALE * SCALE <= PIXEL_LIMIT;
+    let scale = if fits { SCALE } else { 1 };
     let (width, height) = (width * scale, height * scale);
     let too_large = || PlotError::TooLarge {
         width,
@@ -61,11 +58,8 @@ fn encode(pixmap: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
     let mut writer = encoder.write_header()?;
     let mut stream = writer.stream_writer()?;
     for row in pixmap.data().chunks_exact(4 * pixmap.width() as usize) {
-        let rgb: Vec<u8> = row
-            .chunks_exact(4)
-            .flat_map(|rgba| &rgba[..3])
-            .copied()
-            .collect();
+        let pixels = row.chunks_exact(4);
+        let rgb: Vec<u8> = pixels.flat_map(|rgba| &rgba[..3]).copied().collect();
         stream.write_all(&rgb)?;
     }
     stream.finish()?;
@@ -98,10 +92,8 @@ impl Raster<'_> {
             width: self.scale as f32,
             ..Stroke::default()
         };
-        let sharp = Paint {
-            anti_alias: false,
-            ..paint(INK)
-        };
+        let mut sharp = paint(INK);
+        sharp.anti_alias = false;
         let transform = Transform::identity();
         self.pixmap
             .stroke_path(path, &sharp, &stroke, transform, None);
@@ -181,9 +173,9 @@ fn paint([red, green, blue]: Rgb) -> Paint<'static> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::canvas::Page;
+    use crate::canvas::Size;
 
-    const PAGE: Page = Page {
+    const PAGE: Size = Size {
         width: 80,
         height: 80,
     };

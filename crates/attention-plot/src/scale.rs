@@ -31,10 +31,8 @@ impl Scale {
             value,
             label: self.label(value, finest),
         };
-        self.round_numbers(most, slack)
-            .into_iter()
-            .map(tick)
-            .collect()
+        let numbers = self.round_numbers(most, slack);
+        numbers.into_iter().map(tick).collect()
     }
 
     /// The labels of both ends, precise to the third digit of the length of the axis.
@@ -70,9 +68,8 @@ impl Scale {
         let step = digit * 10_f64.powi(exponent);
         let first = ((self.low - slack) / step).ceil() as i64;
         let last = ((self.high + slack) / step).floor() as i64;
-        (first..=last)
-            .map(|count| (count as f64 * step).clamp(self.low, self.high))
-            .collect()
+        let multiple = |count: i64| (count as f64 * step).clamp(self.low, self.high);
+        (first..=last).map(multiple).collect()
     }
 
     /// A number with digits down to `10^finest`.

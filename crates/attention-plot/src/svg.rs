@@ -3,7 +3,7 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 use crate::{
-    canvas::{Anchor, Area, Canvas, Cells, Direction, Figure, INK, PAPER, Page, Point, Rgb, Text},
+    canvas::{Anchor, Area, Canvas, Cells, Direction, Figure, INK, PAPER, Point, Rgb, Size, Text},
     font::FAMILY,
     raster::png_of_cells,
     text::escape,
@@ -12,7 +12,7 @@ use crate::{
 /// The figure as SVG text: each element begins a line, and the content of a text is on its own line.
 pub(crate) fn svg(figure: &impl Figure) -> String {
     let page = figure.page();
-    let Page { width, height } = page;
+    let Size { width, height } = page;
     let mut svg = Svg {
         // Without crisp edges, viewers blend neighbouring cells where an edge falls inside a pixel, which makes white
         // seams.
@@ -36,17 +36,6 @@ impl Svg {
         self.out.push('\n');
     }
 
-    /// The attributes of a rectangle.
-    fn edges(&self, area: Area) -> String {
-        let Area {
-            x,
-            y,
-            width,
-            height,
-        } = area;
-        format!("x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"")
-    }
-
     /// The attributes of a line one pixel thick.
     fn thin(&self) -> String {
         format!("stroke=\"{}\" stroke-width=\"1\"", hex(INK))
@@ -55,13 +44,13 @@ impl Svg {
 
 impl Canvas for Svg {
     fn fill(&mut self, area: Area, color: Rgb) {
-        let (edges, color) = (self.edges(area), hex(color));
+        let (edges, color) = (edges(area), hex(color));
         self.push(&format!("<rect {edges} fill=\"{color}\"/>"));
     }
 
     fn cells(&mut self, cells: &Cells) {
         let png = png_of_cells(cells).expect("memory takes every byte of an image that has pixels");
-        let (edges, png) = (self.edges(cells.area), BASE64_STANDARD.encode(png));
+        let (edges, png) = (edges(cells.area), BASE64_STANDARD.encode(png));
         // One rule under both of its names: browsers know the style, other viewers the attribute.
         self.push(&format!(
             "<image {edges} preserveAspectRatio=\"none\" image-rendering=\"optimizeSpeed\" \
@@ -70,7 +59,7 @@ impl Canvas for Svg {
     }
 
     fn frame(&mut self, area: Area) {
-        let (edges, thin) = (self.edges(area), self.thin());
+        let (edges, thin) = (edges(area), self.thin());
         self.push(&format!("<rect {edges} fill=\"none\" {thin}/>"));
     }
 
@@ -104,6 +93,13 @@ impl Canvas for Svg {
              {turn}>\n{content}\n</text>"
         ));
     }
+}
+
+/// The attributes of a rectangle.
+pub(crate) fn edges(area: Area) -> String {
+    let Area { x, y, .. } = area;
+    let (width, height) = (area.width, area.height);
+    format!("x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"")
 }
 
 fn hex([red, green, blue]: Rgb) -> String {

@@ -18,8 +18,9 @@ use attention_core::stateful::{
     LocationAttentionConfig, MonotonicAttention, MonotonicAttentionConfig, StatefulAttention,
 };
 use attention_core::{
-    AdditiveScore, Attention, AttentionOutput, DotProductScore, Mask, Memory, MultiHeadAttention,
-    MultiHeadAttentionConfig, Normalizer, ScoringFunction,
+    AdditiveAttention, AdditiveScore, Attention, AttentionOutput, DotProductAttention,
+    DotProductScore, Mask, Memory, MultiHeadAttention, MultiHeadAttentionConfig, Normalizer,
+    ScoringFunction,
 };
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -94,7 +95,7 @@ macro_rules! attentions {
             }
 
             fn initial_state(&self, memory: &Memory) -> AnyState {
-                match self { $(Self::$kind(module) => initial_state(module, memory, AnyState::$kind),)+ }
+                match self { $(Self::$kind(module) => AnyState::$kind(module.initial_state(memory)),)+ }
             }
 
             fn step(
@@ -178,14 +179,6 @@ impl AnyAttention {
     }
 }
 
-fn initial_state<A: StatefulAttention>(
-    module: &A,
-    memory: &Memory,
-    wrap: fn(A::State) -> AnyState,
-) -> AnyState {
-    wrap(module.initial_state(memory))
-}
-
 /// Attention with the scoring function that `make` creates from the size of states, and the dropout of the model.
 fn pooling<S: ScoringFunction>(
     make: fn(usize, &Device) -> S,
@@ -197,17 +190,11 @@ fn pooling<S: ScoringFunction>(
 
 attentions! {
     /// `w_v . tanh(W_q q + W_k k)`
-    Additive(attention_core::AdditiveAttention) = |model, device| {
-        pooling(score::additive, model, device)
-    };
+    Additive(AdditiveAttention) = |model, device| pooling(score::additive, model, device);
     /// `q . k / sqrt(size)`
-    Dot(attention_core::DotProductAttention) = |model, device| {
-        pooling(score::dot, model, device)
-    };
+    Dot(DotProductAttention) = |model, device| pooling(score::dot, model, device);
     /// `g v/|v| . tanh(W_q q + W_k k + b)`
-    Normalized(attention_core::AdditiveAttention) = |model, device| {
-        pooling(score::normalized, model, device)
-    };
+    Normalized(AdditiveAttention) = |model, device| pooling(score::normalized, model, device);
     /// `v . tanh(W [q; k])`
     Concat(Attention<ConcatScore>) = |model, device| pooling(score::concat, model, device);
     /// `q^T M k`
@@ -215,9 +202,7 @@ attentions! {
     /// `q^T M k + u . q + v . k + b`
     Biaffine(Attention<BiaffineScore>) = |model, device| pooling(score::biaffine, model, device);
     /// `W_q q . W_k k / sqrt(size)`
-    Projected(Attention<ProjectedScore>) = |model, device| {
-        pooling(score::projected, model, device)
-    };
+    Projected(Attention<ProjectedScore>) = |model, device| pooling(score::projected, model, device);
     /// `t cos(q, k)`, `t` learned
     Cosine(Attention<CosineScore>) = |model, device| pooling(score::cosine, model, device);
     /// `norm(q) . norm(k) / sqrt(size)`, RMS normalization with learned gains
@@ -235,15 +220,14 @@ attentions! {
         pooling(score, model, device).with_normalizer(Normalizer::SumNormalized)
     };
     /// `w_v . tanh(W_q q + W_k k)` with sparsemax in place of softmax
-    Sparse(attention_core::AdditiveAttention) = |model, device| {
+    Sparse(AdditiveAttention) = |model, device| {
         pooling(score::additive, model, device).with_normalizer(Normalizer::Sparsemax)
     };
     /// scaled dot products of 4 heads (2 or 1 where the size does not divide)
     Heads(MultiHeadAttention<DotProductScore>) = |model, device| {
         let heads = [4, 2, 1].into_iter().find(|heads| model.hidden_size.is_multiple_of(*heads));
-        MultiHeadAttentionConfig::new(model.hidden_size, heads.unwrap_or(1))
-            .with_dropout(model.dropout)
-            .init(device)
+        let config = MultiHeadAttentionConfig::new(model.hidden_size, heads.unwrap_or(1));
+        config.with_dropout(model.dropout).init(device)
     };
     /// additive, with the attention weights of the step before as location features
     Location(LocationAttention) = |model, device| {

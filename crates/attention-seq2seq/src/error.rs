@@ -231,10 +231,8 @@ impl Error {
 
     /// The error for a file that is not the JSON it should be.
     pub fn json(path: impl Into<PathBuf>, source: serde_json::Error) -> Self {
-        Self::Json {
-            path: path.into(),
-            source,
-        }
+        let path = path.into();
+        Self::Json { path, source }
     }
 
     /// The error for a saved model, or a part of a checkpoint, that Burn cannot load.

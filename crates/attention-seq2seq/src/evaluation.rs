@@ -65,13 +65,10 @@ impl EvaluationSums {
         if !output.ended {
             errors.add_cut_off();
         }
-        let texts: Vec<String> = references
-            .iter()
-            .map(|it| translator.target_text(it))
-            .collect();
-        let of_d2l = references
-            .iter()
-            .map(|reference| d2l_bleu(&output.tokens, reference, Self::D2L_ORDER));
+        let references = references.iter();
+        let texts = references.clone().map(|it| translator.target_text(it));
+        let texts: Vec<String> = texts.collect();
+        let of_d2l = references.map(|it| d2l_bleu(&output.tokens, it, Self::D2L_ORDER));
         Self {
             errors,
             bleu: Bleu::of_texts(&output.text, &texts),
@@ -212,11 +209,9 @@ impl Evaluation {
         let mut sources = Vec::with_capacity(groups.len());
         let vocabs = translator.vocabs();
         for group in &groups {
-            let unknown: Vec<Vec<&str>> = group
-                .targets
-                .iter()
-                .map(|target| vocabs.target.unknown(target))
-                .collect();
+            let targets = group.targets.iter();
+            let unknown = targets.map(|target| vocabs.target.unknown(target));
+            let unknown: Vec<Vec<&str>> = unknown.collect();
             self.out_of_reach += usize::from(unknown.iter().all(|of_target| !of_target.is_empty()));
             self.unknown_targets.extend(unknown.concat());
             let read = vocabs.source.read(group.source.to_vec(), config.unknown)?;
@@ -228,9 +223,8 @@ impl Evaluation {
         // Sources of similar length are translated together, and memory holds the outputs of only one batch.
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|&index| sources[index].len());
-        let (empty, order): (Vec<usize>, Vec<usize>) = order
-            .into_iter()
-            .partition(|&index| sources[index].is_empty());
+        let is_empty = |&index: &usize| sources[index].is_empty();
+        let (empty, order): (Vec<usize>, Vec<usize>) = order.into_iter().partition(is_empty);
         for index in empty {
             let nothing = translator.hypothesis(&[], true);
             self.add_output(translator, &groups[index], index, (nothing, None), config);
@@ -364,11 +358,9 @@ fn log_probabilities(
     sources: &[&[String]],
     outputs: &[Hypothesis],
 ) -> Result<Vec<Option<f64>>> {
-    let pairs: Vec<_> = sources
-        .iter()
-        .zip(outputs)
-        .map(|(source, output)| (*source, &output.tokens[..]))
-        .collect();
+    let pairs = sources.iter().zip(outputs);
+    let pairs = pairs.map(|(source, output)| (*source, &output.tokens[..]));
+    let pairs: Vec<_> = pairs.collect();
     let scores = translator.score_all(&pairs)?.into_iter().zip(outputs);
     let of_output = |(scores, output): (TokenScores, &Hypothesis)| {
         let steps = output.tokens.len() + usize::from(output.ended);

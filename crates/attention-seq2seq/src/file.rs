@@ -52,15 +52,12 @@ fn replace(
     may_replace: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
     if path.file_name().is_none() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the path names no file",
-        ));
+        let kind = io::ErrorKind::InvalidInput;
+        return Err(io::Error::new(kind, "the path names no file"));
     }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let is_named = !folder.as_os_str().is_empty();
+    let folder = if is_named { folder } else { Path::new(".") };
     // A file that tempfile creates itself is closed to other users; this one is to stay, with the usual permissions.
     let mut file = tempfile::Builder::new()
         .prefix(".attention-")
@@ -70,9 +67,8 @@ fn replace(
     file.as_file().sync_all()?;
     may_replace()?;
     // Windows does not rename open files.
-    file.into_temp_path()
-        .persist(path)
-        .map_err(|error| error.error)?;
+    let renamed = file.into_temp_path().persist(path);
+    renamed.map_err(|error| error.error)?;
     // The rename survives a power cut if the system can flush a folder; failing to flush is no error.
     if cfg!(unix)
         && let Ok(folder) = File::open(folder)

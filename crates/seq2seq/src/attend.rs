@@ -50,9 +50,8 @@ impl AttendArgs {
         self.check()?;
         let (translator, other) = self.model.load_beside(self.compare.as_deref())?;
         let texts = self.texts.iter().map(|text| without_mark(text));
-        let sources: Vec<Vec<String>> = texts
-            .map(|text| translator.source_tokens(text))
-            .collect::<Result<_>>()?;
+        let sources = texts.map(|text| translator.source_tokens(text));
+        let sources: Vec<Vec<String>> = sources.collect::<Result<_>>()?;
         let head = self.head();
         let attended = sources.iter().map(|source| translator.attend(source, head));
         let attended: Vec<Attended> = attended.collect::<Result<_>>()?;
@@ -121,10 +120,8 @@ impl AttendArgs {
     }
 
     fn head(&self) -> AttentionHead {
-        AttentionHead {
-            layer: self.layer,
-            head: self.head,
-        }
+        let Self { layer, head, .. } = *self;
+        AttentionHead { layer, head }
     }
 
     fn page(
@@ -262,18 +259,15 @@ fn colors() -> TerminalColor {
 
 /// Tells how many characters are boxes in a bitmap.
 fn note_missing(file: &Path, attended: &[Attended]) {
-    let is_bitmap = file
-        .extension()
-        .is_some_and(|it| it.eq_ignore_ascii_case("png"));
-    let labels = attended
-        .iter()
-        .flat_map(|it| it.source.iter().chain(&it.target));
+    let extension = file.extension();
+    let is_bitmap = extension.is_some_and(|it| it.eq_ignore_ascii_case("png"));
+    let attended = attended.iter();
+    let labels = attended.flat_map(|it| it.source.iter().chain(&it.target));
     let missing = missing_in_bitmaps(labels);
     if is_bitmap && missing > 0 {
-        let (signs, are) = if missing == 1 {
-            ("sign", "is a box")
-        } else {
-            ("signs", "are boxes")
+        let (signs, are) = match missing {
+            1 => ("sign", "is a box"),
+            _ => ("signs", "are boxes"),
         };
         note(format_args!(
             "note: the font of {} lacks {missing} {signs}, which {are} there; a .svg has them from its viewer's fonts",
@@ -303,7 +297,6 @@ fn heatmap(attended: &Attended) -> std::result::Result<HeatmapGrid, PlotError> {
 }
 
 fn plot_error(error: PlotError) -> Error {
-    Error::Picture {
-        reason: error.to_string(),
-    }
+    let reason = error.to_string();
+    Error::Picture { reason }
 }

@@ -99,7 +99,7 @@ impl Info {
     /// A line for each fact, beginning with its name.
     fn to_text(&self) -> String {
         let Self { settings, .. } = self;
-        let kind = settings.model.kind();
+        let (kind, attention) = (settings.model.kind(), settings.attention);
         let mut data = settings.data.to_string();
         if let Some(checksum) = settings.data_checksum {
             data += &format!(", CRC-32 {checksum:08x}");
@@ -118,10 +118,7 @@ impl Info {
         let facts = [
             ("folder", self.folder.display().to_string()),
             ("model", model),
-            (
-                "kind",
-                format!("{kind} with the attention {}", settings.attention),
-            ),
+            ("kind", format!("{kind} with the attention {attention}")),
             ("parameters", self.parameters.to_string()),
             ("in memory", size(self.bytes_in_memory as f64)),
             ("on disk", size(self.bytes_on_disk as f64)),
@@ -148,17 +145,13 @@ impl Info {
         let mut text = format!("{:>5}  {:<28}  {}\n", "", "train", "valid");
         let columns = format!("{:>8} {:>8} {:>8}", "loss", "exact  ", "errors  ");
         let _ = writeln!(text, "{:>5}  {columns:<28}  {columns}", "");
-        for Epoch {
-            epoch,
-            train,
-            valid,
-        } in &self.history
-        {
-            let mark = match Some(*epoch) == self.best {
+        for figures in &self.history {
+            let epoch = figures.epoch;
+            let mark = match Some(epoch) == self.best {
                 true => format!("  lowest {}", self.settings.train.select),
                 false => String::new(),
             };
-            let (train, valid) = (row(train), row(valid));
+            let (train, valid) = (row(&figures.train), row(&figures.valid));
             let _ = writeln!(text, "{epoch:>5}  {train:<28}  {valid}{mark}");
         }
         text
@@ -167,9 +160,8 @@ impl Info {
 
 /// Metrics in columns.
 fn row(figures: &Figures) -> String {
-    let bleu = figures
-        .bleu
-        .map_or(String::new(), |bleu| format!(" BLEU {bleu:.2}"));
+    let bleu = figures.bleu.map(|bleu| format!(" BLEU {bleu:.2}"));
+    let bleu = bleu.unwrap_or_default();
     let [loss, exact, errors] = [figures.loss, figures.exact_match, figures.token_errors];
     format!("{loss:>8.4} {exact:>6.2} % {errors:>6.2} %{bleu}")
 }
@@ -210,10 +202,8 @@ impl VocabInfo {
     fn of(vocab: &Vocab) -> Self {
         let of_data = Vocab::SPECIAL_TOKENS..vocab.len();
         let first: Vec<u32> = of_data.take(SHOWN).map(|id| id as u32).collect();
-        Self {
-            size: vocab.len(),
-            first: vocab.decode(&first),
-        }
+        let (size, first) = (vocab.len(), vocab.decode(&first));
+        Self { size, first }
     }
 
     fn to_text(&self) -> String {

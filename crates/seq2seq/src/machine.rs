@@ -64,9 +64,8 @@ pub(crate) fn start_threads(threads: Option<usize>) -> Result<()> {
 fn start_thread(worker: rayon::ThreadBuilder) -> io::Result<()> {
     const STACK: usize = 2 << 20;
     let mut spare = Vec::<u8>::new();
-    spare
-        .try_reserve_exact(2 * STACK)
-        .map_err(|_| ErrorKind::OutOfMemory)?;
+    let reserved = spare.try_reserve_exact(2 * STACK);
+    reserved.map_err(|_| ErrorKind::OutOfMemory)?;
     drop(spare);
     let (sender, receiver) = mpsc::channel();
     let run = move || {

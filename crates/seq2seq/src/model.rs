@@ -39,10 +39,8 @@ impl Model {
 
     /// The names of the folders, as the name of the model on a page.
     pub(crate) fn name(&self) -> String {
-        let names = self
-            .models
-            .iter()
-            .map(|folder| folder.display().to_string());
+        let names = self.models.iter();
+        let names = names.map(|folder| folder.display().to_string());
         names.collect::<Vec<_>>().join(" + ")
     }
 
@@ -75,9 +73,8 @@ impl Model {
         let configs: Vec<RunConfig> = configs.collect::<Result<_>>()?;
         let device = self.machine.open(0)?;
         if is_in_host_memory(&device) {
-            configs
-                .iter()
-                .try_for_each(RunConfig::check_memory_to_load)?;
+            let mut configs = configs.iter();
+            configs.try_for_each(RunConfig::check_memory_to_load)?;
         }
         let translators = runs.iter().map(|run| load_model(run, &device));
         let translator = Translator::ensemble(translators.collect::<Result<_>>()?)?;

@@ -75,16 +75,14 @@ fn pairs_of(texts: &[String], translator: &Translator) -> Result<Vec<Pair>> {
 
 /// The scores of pairs, all at once; one by one if one of them has an error.
 fn scores_of(pairs: &[Pair], translator: &Translator) -> Vec<Result<TokenScores>> {
-    let all: Vec<(&[String], &[String])> = pairs
-        .iter()
-        .map(|pair| (&pair.source[..], &pair.target[..]))
-        .collect();
+    let all = pairs.iter();
+    let all = all.map(|pair| (&pair.source[..], &pair.target[..]));
+    let all: Vec<(&[String], &[String])> = all.collect();
     match translator.score_all(&all) {
         Ok(scores) => scores.into_iter().map(Ok).collect(),
         Err(_) => {
-            let all = all.into_iter();
-            all.map(|(source, target)| translator.score(source, target))
-                .collect()
+            let score = |(source, target)| translator.score(source, target);
+            all.into_iter().map(score).collect()
         }
     }
 }

@@ -10,47 +10,32 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) fn attention() -> impl TypedValueParser<Value = AttentionKind> {
-    one_of(
-        AttentionKind::ALL
-            .iter()
-            .map(|kind| (*kind, kind.description())),
-    )
+    let kinds = AttentionKind::ALL.iter();
+    one_of(kinds.map(|kind| (*kind, kind.description())))
 }
 
 pub(crate) fn model() -> impl TypedValueParser<Value = ModelKind> {
-    one_of([
-        (
-            ModelKind::Rnn,
-            "recurrent encoder and decoder with attention: a `Seq2Seq`",
-        ),
-        (
-            ModelKind::Transformer,
-            "encoder and decoder of self-attention: a `Transformer`",
-        ),
-    ])
+    let rnn = "recurrent encoder and decoder with attention: a `Seq2Seq`";
+    let transformer = "encoder and decoder of self-attention: a `Transformer`";
+    one_of([(ModelKind::Rnn, rnn), (ModelKind::Transformer, transformer)])
 }
 
 pub(crate) fn normalization() -> impl TypedValueParser<Value = Normalization> {
+    let nfc =
+        "a letter and its accent are one character, where there is one: the form of most texts";
+    let nfd = "a letter and its accent are two characters, a Korean syllable its letters; outputs are written in NFC";
     one_of([
         (Normalization::None, "texts are read as they are"),
-        (
-            Normalization::Nfc,
-            "a letter and its accent are one character, where there is one: the form of most texts",
-        ),
-        (
-            Normalization::Nfd,
-            "a letter and its accent are two characters, a Korean syllable its letters; outputs are written in NFC",
-        ),
+        (Normalization::Nfc, nfc),
+        (Normalization::Nfd, nfd),
     ])
 }
 
 pub(crate) fn select() -> impl TypedValueParser<Value = Select> {
+    let error_rate = "the share of outputs of greedy search that are not their target";
     one_of([
         (Select::Loss, "the loss under teacher forcing"),
-        (
-            Select::ErrorRate,
-            "the share of outputs of greedy search that are not their target",
-        ),
+        (Select::ErrorRate, error_rate),
         (Select::Bleu, "BLEU of outputs of greedy search, by tokens"),
     ])
 }
@@ -63,14 +48,12 @@ pub(crate) fn stress() -> impl TypedValueParser<Value = Stress> {
 }
 
 pub(crate) fn unknown_tokens() -> impl TypedValueParser<Value = UnknownTokens> {
+    let unk = "each is read as `<unk>`, which stands for rare tokens where training left some out (--min-count, \
+               --max-vocab)";
     one_of([
         (UnknownTokens::Error, "a text with one is an error"),
         (UnknownTokens::Skip, "a text is read without them"),
-        (
-            UnknownTokens::Unk,
-            "each is read as `<unk>`, which stands for rare tokens where training left some out (--min-count, \
-             --max-vocab)",
-        ),
+        (UnknownTokens::Unk, unk),
     ])
 }
 

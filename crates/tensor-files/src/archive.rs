@@ -133,17 +133,11 @@ impl Archive {
         })
     }
 
-    /// A range of the bytes of a compressed entry, after its first `start`.
-    pub(crate) fn uncompressed(
-        &mut self,
-        index: usize,
-        start: usize,
-        range: Range<usize>,
-    ) -> Result<Vec<u8>, String> {
+    /// A range of the bytes of a compressed entry.
+    pub(crate) fn unzip(&mut self, index: usize, range: Range<usize>) -> Result<Vec<u8>, String> {
         let mut entry = self.entry(index)?;
         let mut content = Vec::new();
-        let before = (start + range.start) as u64;
-        copy(&mut (&mut entry).take(before), &mut sink())
+        copy(&mut (&mut entry).take(range.start as u64), &mut sink())
             // One byte more, so that the end of the entry is reached, where its checksum is compared.
             .and_then(|_| entry.take(range.len() as u64 + 1).read_to_end(&mut content))
             .map_err(|error| format!("its storage cannot be read: {error}"))?;

@@ -40,10 +40,8 @@ pub(crate) fn tensors(file: File) -> Result<(FileFormat, Tensors), String> {
     if !archive.names_with_end(npy::END).is_empty() {
         return Ok((FileFormat::NumPy, npy::tensors(archive)));
     }
-    let format = archive
-        .names_with_end("")
-        .iter()
-        .find_map(|name| foreign::of_entry(name));
+    let entries = archive.names_with_end("");
+    let format = entries.iter().find_map(|name| foreign::of_entry(name));
     Err(foreign::refused(format.unwrap_or(foreign::ARCHIVE)))
 }
 

@@ -48,12 +48,10 @@ impl ElementType {
         match TYPES.iter().find(|(.., names)| is_its(names)) {
             Some((_, size, _)) if name.starts_with('>') && *size > 1 => Err(BIG_ENDIAN.to_string()),
             Some((found, ..)) => Ok(*found),
-            None => {
-                let got = shown(name);
-                Err(format!(
-                    "expected a tensor of real numbers of 8 to 64 bits, got {got}"
-                ))
-            }
+            None => Err(format!(
+                "expected a tensor of real numbers of 8 to 64 bits, got {}",
+                shown(name)
+            )),
         }
     }
 }

@@ -37,11 +37,8 @@ fn tensor(archive: &Rc<RefCell<Archive>>, entry: &Value) -> FoundTensor {
         let sizes = about[name].as_array()?.iter().map(size);
         sizes.collect::<Option<Vec<_>>>()
     };
-    let view = (
-        sizes("sizes"),
-        sizes("strides"),
-        size(&about["storage_offset"]),
-    );
+    let offset = size(&about["storage_offset"]);
+    let view = (sizes("sizes"), sizes("strides"), offset);
     let (Some(shape), Some(strides), Some(offset)) = view else {
         return Err("its shape, strides or offset are not natural numbers".to_string());
     };
@@ -50,8 +47,6 @@ fn tensor(archive: &Rc<RefCell<Archive>>, entry: &Value) -> FoundTensor {
     let (_, len) = archive.borrow_mut().start(&name, 0)?;
     let capacity = len as usize / element_type.size();
     let layout = Layout::new(element_type, shape, strides, offset, capacity)?;
-    Ok(StoredTensor::new(
-        layout,
-        Place::Entry(archive.clone(), name, 0),
-    ))
+    let place = Place::Entry(archive.clone(), name, 0);
+    Ok(StoredTensor::new(layout, place))
 }

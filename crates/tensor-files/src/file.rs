@@ -67,10 +67,8 @@ pub struct TensorFile {
 
 impl fmt::Debug for TensorFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.names();
-        f.debug_struct("TensorFile")
-            .field("names", names)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("TensorFile");
+        shown.field("names", self.names()).finish_non_exhaustive()
     }
 }
 
@@ -119,12 +117,7 @@ impl TensorFile {
     /// # Errors
     /// If the file no longer has them as they were written, or the tensor belongs to another file.
     pub fn read(&self, tensor: &StoredTensor) -> Result<Vec<u8>, Error> {
-        let elements = if tensor.file == self.id {
-            self.elements(tensor)
-        } else {
-            Err("expected a tensor of this file, got one of another".to_string())
-        };
-        elements.map_err(Error::of(&self.path))
+        self.elements(tensor).map_err(Error::of(&self.path))
     }
 
     /// Opens the file at `path`, whose first bytes tell its format, and finds its tensors.
@@ -175,6 +168,9 @@ impl TensorFile {
     }
 
     fn elements(&self, tensor: &StoredTensor) -> Result<Vec<u8>, String> {
+        if tensor.file != self.id {
+            return Err("expected a tensor of this file, got one of another".to_string());
+        }
         let StoredTensor { layout, place, .. } = tensor;
         let mut elements = match place {
             Place::Bytes(bytes) => layout.gather(|range| self.bytes(bytes, None, range))?,
@@ -187,12 +183,9 @@ impl TensorFile {
                         layout.gather(|range| self.bytes(&bytes, crc32, range))?
                     }
                     Contents::Compressed { index } => {
-                        let window = layout.window()?;
-                        let content = archive.uncompressed(index, *start, window.clone())?;
-                        let within = |range: Range<usize>| {
-                            range.start - window.start..range.end - window.start
-                        };
-                        layout.gather(|range| Ok(content[within(range)].to_vec()))?
+                        let Range { start: first, end } = layout.window()?;
+                        let content = archive.unzip(index, start + first..start + end)?;
+                        layout.gather(|it| Ok(content[it.start - first..][..it.len()].to_vec()))?
                     }
                 }
             }

@@ -57,14 +57,10 @@ fn visit(
     for (name, dataset) in group.iter_datasets().map_err(text)? {
         // Keras 2 appends the number of a TensorFlow output to the name of a variable.
         let len = path.push("/", name.strip_suffix(":0").unwrap_or(&name))?;
-        if found
-            .insert(path.name.clone(), tensor(&dataset, start))
-            .is_some()
-        {
-            return Err(format!(
-                "expected one array `{}`, got two",
-                shown(&path.name)
-            ));
+        let other = found.insert(path.name.clone(), tensor(&dataset, start));
+        if other.is_some() {
+            let name = shown(&path.name);
+            return Err(format!("expected one array `{name}`, got two"));
         }
         path.name.truncate(len);
     }
@@ -113,11 +109,10 @@ fn tensor(dataset: &Dataset, start: u64) -> FoundTensor {
 }
 
 fn text(error: Error) -> String {
-    let is_end = matches!(error, Error::Format(FormatError::UnexpectedEof { .. }));
-    let guess = if is_end {
-        ": a copy that was cut off?"
-    } else {
-        ""
-    };
-    format!("{error}{guess}")
+    match error {
+        Error::Format(FormatError::UnexpectedEof { .. }) => {
+            format!("{error}: a copy that was cut off?")
+        }
+        _ => error.to_string(),
+    }
 }

@@ -63,9 +63,8 @@ impl<R: BufRead + Seek> Input<R> {
     /// The text up to the end of a line.
     pub(crate) fn line(&mut self) -> Result<String, String> {
         let mut line = Vec::new();
-        let read = (&mut self.reader)
-            .take(MAX_LINE)
-            .read_until(b'\n', &mut line);
+        let reader = &mut self.reader;
+        let read = reader.take(MAX_LINE).read_until(b'\n', &mut line);
         self.at += read.map_err(|error| error.to_string())? as u64;
         match line.pop() {
             Some(b'\n') => Ok(String::from_utf8_lossy(&line).into_owned()),

@@ -104,13 +104,10 @@ impl Layout {
     }
 
     /// The single element of a layout without axes, with `axes` axes of size 1.
-    pub(crate) fn with_axes(self, axes: usize) -> Self {
-        let [shape, strides] = [vec![1; axes], vec![1; axes]];
-        Self {
-            shape,
-            strides,
-            ..self
-        }
+    pub(crate) fn with_axes(mut self, axes: usize) -> Self {
+        self.shape = vec![1; axes];
+        self.strides = vec![1; axes];
+        self
     }
 
     /// The axes in reverse order.
@@ -130,10 +127,8 @@ impl Layout {
             return None;
         }
         // For every tensor: its elements must be addressable in memory.
-        let len = self
-            .shape
-            .iter()
-            .try_fold(1, |len: usize, &axis| len.checked_mul(axis))?;
+        let mut sizes = self.shape.iter();
+        let len = sizes.try_fold(1, |len: usize, &axis| len.checked_mul(axis))?;
         len.checked_mul(self.element_type.size())?;
         if len == 0 {
             return Some(self.offset);
@@ -202,10 +197,8 @@ struct Gather<'a, F> {
 impl<F: FnMut(Range<usize>) -> Result<Vec<u8>, String>> Gather<'_, F> {
     /// Reads a window of the storage, or several if a single one would be much larger than what is used of it.
     fn windows(&mut self, axes: &[Axis], from: usize, to: usize) -> Result<(), String> {
-        let window = 1 + axes
-            .iter()
-            .map(|axis| (axis.len - 1) * axis.from)
-            .sum::<usize>();
+        let last = axes.iter().map(|axis| (axis.len - 1) * axis.from);
+        let window = 1 + last.sum::<usize>();
         let used: usize = axes.iter().map(|axis| axis.len).product();
         match axes {
             [axis, rest @ ..] if is_wide(window, used) => {

@@ -62,19 +62,15 @@ fn layout(start: &[u8], len: u64) -> Result<(Layout, usize), String> {
     let at = first + len_bytes.fold(0, |len, &byte| len << 8 | usize::from(byte));
     let text = String::from_utf8_lossy(start.get(first..at).unwrap_or_default());
     let text: String = text.chars().filter(|sign| !sign.is_whitespace()).collect();
-    let text = SIGNS
-        .iter()
-        .fold(text, |text, [from, to]| text.replace(from, to));
+    let signs = SIGNS.iter();
+    let text = signs.fold(text, |text, [from, to]| text.replace(from, to));
     let read = || {
         let dict: Value = serde_json::from_str(&text).ok()?;
         let sizes = dict["shape"].as_array()?.iter();
         let sizes = sizes.map(|size| usize::try_from(size.as_u64()?).ok());
         let descr = dict["descr"].as_str()?.to_string();
-        Some((
-            descr,
-            dict["fortran_order"].as_bool()?,
-            sizes.collect::<Option<_>>()?,
-        ))
+        let is_fortran = dict["fortran_order"].as_bool()?;
+        Some((descr, is_fortran, sizes.collect::<Option<_>>()?))
     };
     let (descr, is_fortran, shape) = read().ok_or_else(|| {
         let text = shown(&text);

@@ -1,7 +1,6 @@
 //! The tensors described by a PyTorch pickle: their names, and the places of their elements.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt::Display;
 use std::ops::Range;
 
@@ -147,14 +146,10 @@ impl Names<'_> {
         if self.path.name.is_empty() {
             return Err("expected tensors by name, got an object without names".to_string());
         }
-        match self.found.entry(self.path.name.clone()) {
-            Entry::Vacant(place) => {
-                place.insert(Some(value));
-            }
-            Entry::Occupied(mut place) => {
-                place.insert(None);
-            }
-        }
+        let place = self.found.entry(self.path.name.clone());
+        place
+            .and_modify(|other| *other = None)
+            .or_insert(Some(value));
         Ok(())
     }
 }
@@ -301,9 +296,8 @@ fn view_of(
         list.map(|value| value.natural()).collect()
     };
     let [offset, shape, strides] = view;
-    let (Some(offset), Some(shape), Some(strides)) =
-        (offset.natural(), sizes(shape), sizes(strides))
-    else {
+    let view = (offset.natural(), sizes(shape), sizes(strides));
+    let (Some(offset), Some(shape), Some(strides)) = view else {
         return Err("its shape, strides or offset are not natural numbers".to_string());
     };
     let capacity = storage.len.saturating_mul(size) / dtype.size();
@@ -344,10 +338,8 @@ fn unreadable(got: &str) -> String {
         true => ", a rank's part: save the whole, `tensor.full_tensor()`",
         false => "",
     };
-    format!(
-        "expected a dense tensor of real numbers, got {}{way}",
-        shown(got)
-    )
+    let got = shown(got);
+    format!("expected a dense tensor of real numbers, got {got}{way}")
 }
 
 /// The size in bytes of an element in a class of storages, also for an unsupported class.

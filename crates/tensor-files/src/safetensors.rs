@@ -25,10 +25,8 @@ pub(crate) fn starts(start: &[u8]) -> bool {
 pub(crate) fn tensors(file: &File, file_len: u64) -> Result<Tensors, String> {
     let malformed = |reason: String| format!("its header is malformed: {}", shown(&reason));
     let mut input = Input::of_file(file, file_len)?;
-    let header = input
-        .number(8)
-        .and_then(|len| input.content(len))
-        .map_err(malformed)?;
+    let header = input.number(8).and_then(|len| input.content(len));
+    let header = header.map_err(malformed)?;
     let data = input.at;
     let metadata: Metadata =
         serde_json::from_slice(&header).map_err(|error| malformed(error.to_string()))?;

@@ -45,9 +45,8 @@ pub(crate) type FoundTensor = Result<StoredTensor, String>;
 
 impl fmt::Debug for StoredTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoredTensor")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("StoredTensor");
+        shown.field("layout", &self.layout).finish_non_exhaustive()
     }
 }
 

@@ -73,9 +73,8 @@ impl Names {
             (0..layers).map(move |layer| (entry, layer))
         });
         let end = |own: &String| {
-            let ends = file
-                .all_names()
-                .map(|name| common(own.bytes().rev(), name.bytes().rev()));
+            let names = file.all_names();
+            let ends = names.map(|name| common(own.bytes().rev(), name.bytes().rev()));
             Reverse(ends.max())
         };
         let named = |(&(name, role, shape), layer): (&Entry, usize)| Named {
@@ -174,9 +173,8 @@ impl Names {
             let heads = first.iter().filter_map(|own| name.strip_suffix(own));
             heads.filter(|head| head.is_empty() || head.ends_with(['.', '/', '_']))
         });
-        let fitting = heads
-            .take(MOST_TRIED)
-            .filter(|head| self.fits(&file.at(head)));
+        let tried = heads.take(MOST_TRIED);
+        let fitting = tried.filter(|head| self.fits(&file.at(head)));
         fitting.map(str::to_string).collect()
     }
 }

@@ -37,10 +37,8 @@ impl Sizes {
         let (mut known, mut factor) = (0, 0);
         for term in axis.split('+') {
             let others = term.chars().filter(|letter| Some(*letter) != new);
-            let Some(product) = others
-                .map(|letter| self.known(letter))
-                .product::<Option<usize>>()
-            else {
+            let sizes = others.map(|letter| self.known(letter));
+            let Some(product) = sizes.product::<Option<usize>>() else {
                 return false;
             };
             match new.filter(|letter| term.contains(*letter)) {

@@ -16,16 +16,6 @@ pub(crate) struct Axis {
     pub(crate) extent: i32,
 }
 
-/// The entries along an axis.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entries<'a> {
-    /// Their labels; if empty, their indices.
-    pub(crate) tokens: &'a [String],
-    pub(crate) count: usize,
-    /// The distance from one to the next, in pixels.
-    pub(crate) cell: i32,
-}
-
 /// The tick labels' size, and the typeface that measures them.
 #[derive(Clone, Copy)]
 pub(crate) struct Lettering<'a> {
@@ -34,21 +24,21 @@ pub(crate) struct Lettering<'a> {
 }
 
 impl Axis {
-    /// The labels below a panel.
-    pub(crate) fn keys(keys: Entries<'_>, lettering: Lettering<'_>) -> Self {
-        let Lettering { em, face } = lettering;
-        let has_tokens = !keys.tokens.is_empty();
-        let rotated = has_tokens && lettering.widest(keys.tokens.iter()) + 4 > keys.cell;
+    /// The labels below a panel, with cells of `cell` pixels: the tokens, or the indices if there are none.
+    pub(crate) fn keys(tokens: &[String], count: usize, cell: i32, letters: Lettering<'_>) -> Self {
+        let Lettering { em, face } = letters;
+        let has_tokens = !tokens.is_empty();
+        let rotated = has_tokens && letters.widest(tokens.iter()) + 4 > cell;
         let needed = if rotated {
             ceil(1.15 * em)
         } else if has_tokens {
-            keys.cell
+            cell
         } else {
-            ceil(face.width(&(keys.count - 1).to_string(), em)) + 14
+            ceil(face.width(&(count - 1).to_string(), em)) + 14
         };
-        let ticks = ticks(keys, needed, lettering);
+        let ticks = letters.ticks(tokens, count, needed, cell);
         let extent = if rotated {
-            lettering.widest(ticks.iter().map(|(_, label)| label))
+            letters.widest(ticks.iter().map(|(_, label)| label))
         } else {
             ceil(em)
         };
@@ -59,11 +49,16 @@ impl Axis {
         }
     }
 
-    /// The labels left of a panel.
-    pub(crate) fn queries(queries: Entries<'_>, lettering: Lettering<'_>) -> Self {
-        let lines = if queries.tokens.is_empty() { 2.4 } else { 1.15 };
-        let ticks = ticks(queries, ceil(lines * lettering.em), lettering);
-        let extent = lettering.widest(ticks.iter().map(|(_, label)| label));
+    /// The labels left of a panel, like [`keys`](Self::keys).
+    pub(crate) fn queries(
+        tokens: &[String],
+        count: usize,
+        cell: i32,
+        letters: Lettering<'_>,
+    ) -> Self {
+        let lines = if tokens.is_empty() { 2.4 } else { 1.15 };
+        let ticks = letters.ticks(tokens, count, ceil(lines * letters.em), cell);
+        let extent = letters.widest(ticks.iter().map(|(_, label)| label));
         Self {
             ticks,
             rotated: false,
@@ -77,31 +72,25 @@ impl Lettering<'_> {
         let widths = labels.map(|label| self.face.width(label, self.em));
         ceil(widths.fold(0.0, f64::max))
     }
-}
 
-/// The entries that get a label, `needed` pixels apart: tokens in any step, indices in steps of 1, 2, 5, 10, 20 ...
-fn ticks(entries: Entries<'_>, needed: i32, lettering: Lettering<'_>) -> Vec<(usize, String)> {
-    let Entries {
-        tokens,
-        count,
-        cell,
-    } = entries;
-    let step = ceil(f64::from(needed) / f64::from(cell)).max(1) as usize;
-    if tokens.is_empty() {
-        let round = (0..).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_usize.pow(power)));
-        let step = round.take(24).find(|round| *round >= step).unwrap_or(step);
-        (0..count)
-            .step_by(step)
-            .map(|index| (index, index.to_string()))
-            .collect()
-    } else {
-        let Lettering { em, face } = lettering;
-        let fitted = |(index, token): (usize, &String)| (index, face.fit(token, em, LABEL_LIMIT));
-        tokens
-            .iter()
-            .enumerate()
-            .step_by(step)
-            .map(fitted)
-            .collect()
+    /// The entries that get a label, `needed` pixels apart: tokens in any step, indices in steps of 1, 2, 5, 10, 20 ...
+    fn ticks(
+        &self,
+        tokens: &[String],
+        count: usize,
+        needed: i32,
+        cell: i32,
+    ) -> Vec<(usize, String)> {
+        let step = ceil(f64::from(needed) / f64::from(cell)).max(1) as usize;
+        if tokens.is_empty() {
+            let round = (0..).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_usize.pow(power)));
+            let step = round.take(24).find(|round| *round >= step).unwrap_or(step);
+            let indices = (0..count).step_by(step);
+            indices.map(|index| (index, index.to_string())).collect()
+        } else {
+            let fit = |token| self.face.fit(token, self.em, LABEL_LIMIT);
+            let tokens = tokens.iter().enumerate().step_by(step);
+            tokens.map(|(index, token)| (index, fit(token))).collect()
+        }
     }
 }

@@ -16,19 +16,15 @@ pub(crate) struct ColorScale {
 
 impl ColorScale {
     pub(crate) fn new((low, high): (f32, f32)) -> Self {
-        Self {
-            weights: Scale {
-                low: low.into(),
-                high: high.into(),
-            },
-        }
+        let (low, high) = (low.into(), high.into());
+        let weights = Scale { low, high };
+        Self { weights }
     }
 
     /// The position of a weight between the two ends, from 0 to 1; `None` if it is not finite.
     pub(crate) fn position(&self, weight: f32) -> Option<f64> {
-        weight
-            .is_finite()
-            .then(|| self.weights.position(weight.into()).clamp(0.0, 1.0))
+        let position = || self.weights.position(weight.into()).clamp(0.0, 1.0);
+        weight.is_finite().then(position)
     }
 
     pub(crate) fn color(&self, weight: f32) -> Rgb {

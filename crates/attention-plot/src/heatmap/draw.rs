@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     PlotError,
-    canvas::{Anchor, Area, Canvas, Cells, Direction, Figure, Page, Point, Text},
+    canvas::{Anchor, Area, Canvas, Cells, Direction, Figure, Point, Size, Text},
     font::Face,
     measures::{TICK, TICK_GAP, TITLE_EM},
     raster, svg,
@@ -32,11 +32,8 @@ pub(crate) struct GridFigure<'a> {
 }
 
 impl Figure for GridFigure<'_> {
-    fn page(&self) -> Page {
-        Page {
-            width: self.layout.width,
-            height: self.layout.height,
-        }
+    fn page(&self) -> Size {
+        self.layout.page
     }
 
     fn draw(&self, canvas: &mut impl Canvas) {
@@ -52,10 +49,8 @@ impl Figure for GridFigure<'_> {
             self.draw_key_labels(canvas, column);
         }
         for (column, title) in layout.titles.iter().enumerate() {
-            let at = Point {
-                x: layout.panel(0, column).middle().x,
-                y: layout.title_y(),
-            };
+            let (x, y) = (layout.panel(0, column).middle().x, layout.title_y());
+            let at = Point { x, y };
             canvas.text(Text::new(title, TITLE_EM, at, Anchor::Middle));
         }
         for at in layout.x_title_places() {
@@ -92,15 +87,11 @@ impl GridFigure<'_> {
         let (layout, panel) = (self.layout, self.layout.panel(row, 0));
         let height = layout.cell.height;
         for (query, label) in &layout.queries.ticks {
-            let tick = Point {
-                x: panel.x - TICK,
-                y: panel.y + *query as i32 * height + height / 2,
-            };
-            canvas.tick(tick, Point { x: panel.x, ..tick });
-            let at = Point {
-                x: tick.x - TICK_GAP,
-                ..tick
-            };
+            let y = panel.y + *query as i32 * height + height / 2;
+            let edge = Point { x: panel.x, y };
+            let tick = edge.moved(-TICK, 0);
+            canvas.tick(tick, edge);
+            let at = tick.moved(-TICK_GAP, 0);
             canvas.text(Text::new(label, layout.tick_em, at, Anchor::End));
         }
     }
@@ -110,25 +101,19 @@ impl GridFigure<'_> {
         let panel = layout.panel(self.grid.shape()[0] - 1, column);
         let width = layout.cell.width;
         for (key, label) in &layout.keys.ticks {
-            let tick = Point {
-                x: panel.x + *key as i32 * width + width / 2,
-                y: panel.bottom() + TICK,
-            };
-            let edge = Point {
-                y: panel.bottom(),
-                ..tick
-            };
-            canvas.tick(edge, tick);
-            let top = tick.y + TICK_GAP;
-            let (y, anchor, direction) = if layout.keys.rotated {
+            let x = panel.x + *key as i32 * width + width / 2;
+            let (edge, y) = (panel.bottom(), panel.bottom() + TICK);
+            canvas.tick(Point { x, y: edge }, Point { x, y });
+            let top = Point { x, y: y + TICK_GAP };
+            let (at, anchor, direction) = if layout.keys.rotated {
                 (top, Anchor::End, Direction::Upwards)
             } else {
                 let half = (layout.tick_em / 2.0) as i32;
-                (top + half, Anchor::Middle, Direction::Rightwards)
+                (top.moved(0, half), Anchor::Middle, Direction::Rightwards)
             };
             canvas.text(Text {
                 direction,
-                ..Text::new(label, layout.tick_em, Point { y, ..tick }, anchor)
+                ..Text::new(label, layout.tick_em, at, anchor)
             });
         }
     }
@@ -137,31 +122,20 @@ impl GridFigure<'_> {
         let (bar, scale) = (self.layout.bar, self.grid.scale());
         let edge = |step| bar.bottom() - bar.height * step / BAR_STEPS;
         for step in 0..BAR_STEPS {
-            let (y, bottom) = (edge(step + 1), edge(step));
-            let strip = Area {
-                y,
-                height: bottom - y,
-                ..bar
-            };
+            let y = edge(step + 1);
+            let height = edge(step) - y;
+            let strip = Area { y, height, ..bar };
             let position = f64::from(step) / f64::from(BAR_STEPS - 1);
             canvas.fill(strip, scale.color_at(position));
         }
         canvas.frame(bar);
         for tick in &self.layout.bar_ticks {
             let up = scale.weights.position(tick.value) * f64::from(bar.height);
-            let edge = Point {
-                x: bar.right(),
-                y: bar.bottom() - up.round() as i32,
-            };
-            let end = Point {
-                x: edge.x + TICK,
-                ..edge
-            };
+            let (x, y) = (bar.right(), bar.bottom() - up.round() as i32);
+            let edge = Point { x, y };
+            let end = edge.moved(TICK, 0);
             canvas.tick(edge, end);
-            let at = Point {
-                x: end.x + TICK_GAP,
-                ..end
-            };
+            let at = end.moved(TICK_GAP, 0);
             canvas.text(Text::new(&tick.label, BAR_EM, at, Anchor::Start));
         }
     }

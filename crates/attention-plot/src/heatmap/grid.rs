@@ -148,24 +148,15 @@ impl HeatmapGrid {
     #[must_use]
     pub fn cropped(&self, [most_queries, most_keys]: [usize; 2]) -> Self {
         let [rows, columns, queries, keys] = self.shape;
-        let shape = [
-            rows,
-            columns,
-            most_queries.clamp(1, queries),
-            most_keys.clamp(1, keys),
-        ];
-        let [.., kept_queries, kept_keys] = shape;
-        let kept_rows = self
-            .weights
-            .chunks(queries * keys)
-            .flat_map(|matrix| matrix.chunks(keys).take(kept_queries));
+        let kept_queries = most_queries.clamp(1, queries);
+        let kept_keys = most_keys.clamp(1, keys);
+        let matrices = self.weights.chunks(queries * keys);
+        let kept_rows = matrices.flat_map(|matrix| matrix.chunks(keys).take(kept_queries));
+        let weights = kept_rows.flat_map(|row| &row[..kept_keys]);
         let first = |labels: &[String], count| labels.iter().take(count).cloned().collect();
         Self {
-            weights: kept_rows
-                .flat_map(|row| &row[..kept_keys])
-                .copied()
-                .collect(),
-            shape,
+            weights: weights.copied().collect(),
+            shape: [rows, columns, kept_queries, kept_keys],
             titles: self.titles.clone(),
             query_labels: first(&self.query_labels, kept_queries),
             key_labels: first(&self.key_labels, kept_keys),
@@ -256,15 +247,12 @@ pub(crate) fn check_shape(weights: &[f32], shape: &[usize]) -> Result<(), PlotEr
     const AXES: [&str; 4] = ["rows", "columns", "queries", "keys"];
     let axes = &AXES[AXES.len() - shape.len()..];
     if let Some((_, axis)) = shape.iter().zip(axes).find(|(size, _)| **size == 0) {
-        return Err(PlotError::EmptyAxis {
-            axis,
-            shape: shape.to_vec(),
-        });
+        let shape = shape.to_vec();
+        return Err(PlotError::EmptyAxis { axis, shape });
     }
     // A product that overflows certainly differs from the number of weights, which are in memory.
-    let expected = shape
-        .iter()
-        .fold(1_usize, |product, size| product.saturating_mul(*size));
+    let sizes = shape.iter();
+    let expected = sizes.fold(1_usize, |product, size| product.saturating_mul(*size));
     if expected != weights.len() {
         return Err(PlotError::Shape {
             shape: shape.to_vec(),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{HeatmapGrid, draw::GridFigure, grid::names, layout::Layout};
-use crate::{PlotError, canvas::Area, font::Face, svg::svg, text::escape};
+use crate::{PlotError, canvas::Area, font::Face, svg, text::escape};
 
 const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
     svg{max-width:100%;height:auto}\
@@ -12,17 +12,14 @@ const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
 /// The SVG with a transparent rectangle over each cell, or in a large figure over each row, whose `<title>` browsers
 /// show under the pointer.
 pub(crate) fn page(grid: &HeatmapGrid) -> Result<String, PlotError> {
-    let layout = Layout::new(grid, &Face::load("HTML")?)?;
-    let svg = svg(&GridFigure {
-        grid,
-        layout: &layout,
-    });
+    let layout = &Layout::new(grid, &Face::load("HTML")?)?;
+    let svg = svg::svg(&GridFigure { grid, layout });
     let picture = svg.trim_end().strip_suffix("</svg>").unwrap_or(&svg);
     let title = match grid.titles.as_slice() {
         [title] if !title.is_empty() => escape(title),
         _ => "Attention weights".into(),
     };
-    let cells = tooltips(grid, &layout);
+    let cells = tooltips(grid, layout);
     Ok(format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
@@ -38,17 +35,11 @@ fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
     let key_names = escaped(names(&grid.key_labels, keys));
     let mut out = String::new();
     let mut add = |area: Area, query: &str, key: &str, weight: f32| {
-        let Area {
-            x,
-            y,
-            width,
-            height,
-        } = area;
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\">\
-             <title>query: {query}\nkey: {key}\nweight: {weight:.3}</title></rect>"
+            "<rect {}><title>query: {query}\nkey: {key}\nweight: {weight:.3}</title></rect>",
+            svg::edges(area)
         );
     };
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
@@ -59,10 +50,8 @@ fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
             if grid.is_large() {
                 let largest = (0..keys).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
                 let key = largest.unwrap_or(0);
-                let row = Area {
-                    width: panel.width,
-                    ..areas[0]
-                };
+                let width = panel.width;
+                let row = Area { width, ..areas[0] };
                 add(row, query, &key_names[key], weights[key]);
                 continue;
             }

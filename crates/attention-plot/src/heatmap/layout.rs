@@ -15,12 +15,12 @@
 
 use super::{
     HeatmapGrid,
-    axis::{Axis, Entries, Lettering},
-    panels::{AxisTitle, Panels, Side, Size},
+    axis::{Axis, Lettering},
+    panels::{AxisTitle, Panels, Side},
 };
 use crate::{
     PlotError,
-    canvas::{Area, Point, check_sides},
+    canvas::{Area, Point, Size, check_sides},
     font::Face,
     measures::{GAP, MARGIN, TICK, TICK_GAP, TITLE_EM, TITLE_GAP, ceil},
     scale::Tick,
@@ -41,8 +41,7 @@ const TITLE_LIMIT: f64 = 340.0;
 
 #[derive(Debug)]
 pub(crate) struct Layout {
-    pub(crate) width: i32,
-    pub(crate) height: i32,
+    pub(crate) page: Size,
     pub(crate) cell: Size,
     pub(crate) keys: Axis,
     pub(crate) queries: Axis,
@@ -62,37 +61,17 @@ impl Layout {
 
         let [rows, columns, queries, keys] = grid.shape();
         let tick_em = tick_em(grid, cell);
-        let lettering = Lettering { em: tick_em, face };
-        let key_axis = Axis::keys(
-            Entries {
-                tokens: &grid.key_labels,
-                count: keys,
-                cell: cell.width,
-            },
-            lettering,
-        );
-        let query_axis = Axis::queries(
-            Entries {
-                tokens: &grid.query_labels,
-                count: queries,
-                cell: cell.height,
-            },
-            lettering,
-        );
+        let letters = Lettering { em: tick_em, face };
+        let key_axis = Axis::keys(&grid.key_labels, keys, cell.width, letters);
+        let query_axis = Axis::queries(&grid.query_labels, queries, cell.height, letters);
 
-        let titles: Vec<_> = grid
-            .titles
-            .iter()
-            .map(|title| face.fit(title, TITLE_EM, TITLE_LIMIT))
-            .collect();
+        let fit = |title: &String| face.fit(title, TITLE_EM, TITLE_LIMIT);
+        let titles: Vec<_> = grid.titles.iter().map(fit).collect();
         let widths = titles.iter().map(|title| ceil(face.width(title, TITLE_EM)));
         let widest_title = widths.max().unwrap_or(0);
         let has_titles = titles.iter().any(|title| !title.is_empty());
-        let above = if has_titles {
-            ceil(TITLE_EM) + TITLE_GAP
-        } else {
-            0
-        };
+        let title_room = ceil(TITLE_EM) + TITLE_GAP;
+        let above = if has_titles { title_room } else { 0 };
 
         let panel = Size {
             width: cell.width * keys as i32,
@@ -131,30 +110,28 @@ impl Layout {
             pitch,
         };
         let grid_right = left + panels.columns * pitch.width - GAP;
-        let grid_height = panels.all().height;
+        let height = panels.all().height;
 
         // D2L shrinks the colour bar of a grid to 0.6 of its height.
-        let bar_height = if rows == 1 {
-            grid_height
-        } else {
-            grid_height * 6 / 10
-        };
+        let bar_height = if rows == 1 { height } else { height * 6 / 10 };
         let bar = Area {
             x: grid_right + GAP,
-            y: top + (grid_height - bar_height) / 2,
+            y: top + (height - bar_height) / 2,
             width: BAR_WIDTH,
             height: bar_height,
         };
         let most = (bar_height / BAR_LABEL_HEIGHT).clamp(2, BAR_LABELS);
         let bar_ticks = grid.scale().weights.ticks_like_ends(most as usize);
-        let widths = bar_ticks
-            .iter()
-            .map(|tick| ceil(face.width(&tick.label, BAR_EM)));
+        let labels = bar_ticks.iter().map(|tick| &tick.label);
+        let widths = labels.map(|label| ceil(face.width(label, BAR_EM)));
         let bar_right = bar.right() + TICK + TICK_GAP + widths.max().unwrap_or(0);
         let below = TICK + TICK_GAP + key_axis.extent + x_title.room();
-        Ok(Self {
+        let page = Size {
             width: bar_right + MARGIN,
-            height: top + grid_height + below + MARGIN,
+            height: top + height + below + MARGIN,
+        };
+        Ok(Self {
+            page,
             cell,
             keys: key_axis,
             queries: query_axis,
@@ -239,15 +216,11 @@ fn is_labelled(grid: &HeatmapGrid) -> bool {
 fn check_size(grid: &HeatmapGrid, cell: Size) -> Result<(), PlotError> {
     let [rows, columns, queries, keys] = grid.shape();
     let side = |panels: usize, entries: usize, cell: i32| {
-        let panel = (entries as u64)
-            .saturating_mul(cell as u64)
-            .saturating_add(GAP as u64);
-        (panels as u64).saturating_mul(panel)
+        let panel = (entries as u64).saturating_mul(cell as u64);
+        (panels as u64).saturating_mul(panel.saturating_add(GAP as u64))
     };
-    check_sides(
-        side(columns, keys, cell.width),
-        side(rows, queries, cell.height),
-    )
+    let width = side(columns, keys, cell.width);
+    check_sides(width, side(rows, queries, cell.height))
 }
 
 #[cfg(test)]
@@ -291,11 +264,11 @@ mod tests {
                 );
                 assert!(first.middle().x >= title, "{shape:?} {length}");
                 assert!(
-                    last.middle().x + title <= layout.width,
+                    last.middle().x + title <= layout.page.width,
                     "{shape:?} {length}"
                 );
                 assert!(pitch.width > 2 * title, "{shape:?} {length}");
-                assert!(last.right() < layout.bar.x && bar_right < layout.width);
+                assert!(last.right() < layout.bar.x && bar_right < layout.page.width);
                 for place in layout.y_title_places() {
                     assert!(place.x < first.x, "{shape:?} {length}");
                     assert!(
@@ -306,7 +279,7 @@ mod tests {
                 for place in layout.x_title_places() {
                     assert!(place.y > last.bottom(), "{shape:?} {length}");
                     let bottom = place.y + layout.x_title.room() - layout.x_title.offset();
-                    assert!(bottom < layout.height, "{shape:?} {length}");
+                    assert!(bottom < layout.page.height, "{shape:?} {length}");
                 }
             }
         }

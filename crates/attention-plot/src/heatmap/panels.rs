@@ -1,16 +1,9 @@
 //! The panels of a grid of heatmaps, and the axis titles along them.
 
 use crate::{
-    canvas::{Anchor, Area, Direction, Point, Text},
+    canvas::{Anchor, Area, Direction, Point, Size, Text},
     font::Face,
 };
-
-/// A width and a height, or the distance from one panel to the next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
-    pub(crate) width: i32,
-    pub(crate) height: i32,
-}
 
 /// The panels of a grid.
 #[derive(Debug)]
@@ -75,11 +68,8 @@ impl AxisTitle {
         let joint = side.panels > 1 && !fits(&AXIS_TITLE_EM, side.length);
         let others = if joint { side.panels as i32 - 1 } else { 0 };
         let length = side.length + others * side.pitch;
-        let sizes = (LEAST_EM..=AXIS_TITLE_EM).rev();
-        let em = sizes
-            .into_iter()
-            .find(|em| fits(em, length))
-            .unwrap_or(LEAST_EM);
+        let mut sizes = (LEAST_EM..=AXIS_TITLE_EM).rev();
+        let em = sizes.find(|em| fits(em, length)).unwrap_or(LEAST_EM);
         Self {
             text: face.fit(&text, em.into(), length.into()),
             em,

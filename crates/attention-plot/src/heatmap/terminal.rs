@@ -33,21 +33,16 @@ const BAR_CELLS: usize = 12;
 
 pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
     let [rows, columns, queries, keys] = grid.shape();
-    let (left, top) = (
-        left_labels(&grid.query_labels, queries),
-        top_labels(&grid.key_labels, keys),
-    );
+    let left = left_labels(&grid.query_labels, queries);
+    let top = top_labels(&grid.key_labels, keys);
     let margin = " ".repeat(left.first().map_or(0, |label| label.width()));
-    let titles_width = grid
-        .titles
-        .iter()
-        .map(|title| fit(title, TITLE_LIMIT).width())
-        .max();
+    let titles = grid.titles.iter().map(|title| fit(title, TITLE_LIMIT));
+    let titles: Vec<String> = titles.collect();
+    let titles_width = titles.iter().map(|title| title.width()).max();
     let panel_width = (CELL * keys).max(titles_width.unwrap_or(0));
-    let painter = Painter {
-        scale: grid.scale(),
-        color,
-    };
+    let gap = panel_width - CELL * keys;
+    let scale = grid.scale();
+    let painter = Painter { scale, color };
 
     let mut lines = Vec::new();
     let (down, right) = match color {
@@ -60,11 +55,8 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
         ("", x) => lines.push(format!("{x} {right}")),
         (y, x) => lines.push(format!("{y} {down}  {x} {right}")),
     }
-    if grid.titles.iter().any(|title| !title.is_empty()) {
-        let titles = grid
-            .titles
-            .iter()
-            .map(|title| pad(&fit(title, TITLE_LIMIT), panel_width));
+    if titles.iter().any(|title| !title.is_empty()) {
+        let titles = titles.iter().map(|title| pad(title, panel_width));
         lines.push(line(&margin, titles).trim_end().into());
     }
     for row in 0..rows {
@@ -78,11 +70,7 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
         for (query, label) in left.iter().enumerate() {
             let cells = (0..columns).map(|column| {
                 let cells = painter.cells(&grid.panel(row, column)[query * keys..][..keys]);
-                let fill = if column + 1 < columns {
-                    panel_width - CELL * keys
-                } else {
-                    0
-                };
+                let fill = if column + 1 < columns { gap } else { 0 };
                 cells + &" ".repeat(fill)
             });
             lines.push(line(label, cells));
@@ -100,31 +88,24 @@ fn line(left: &str, panels: impl Iterator<Item = String>) -> String {
 
 /// The labels of queries, right-aligned.
 fn left_labels(tokens: &[String], count: usize) -> Vec<String> {
-    let labels: Vec<_> = names(tokens, count)
-        .iter()
-        .map(|label| fit(label, LABEL_LIMIT))
-        .collect();
+    let names = names(tokens, count);
+    let labels: Vec<_> = names.iter().map(|name| fit(name, LABEL_LIMIT)).collect();
     let width = labels.iter().map(|label| label.width()).max().unwrap_or(0);
-    labels
-        .iter()
-        .map(|label| " ".repeat(width - label.width()) + label)
-        .collect()
+    let aligned = |label: &String| " ".repeat(width - label.width()) + label;
+    labels.iter().map(aligned).collect()
 }
 
 /// The labels of keys, running down and ending at the matrix: one line for each letter.
 fn top_labels(tokens: &[String], count: usize) -> Vec<String> {
-    let columns: Vec<_> = names(tokens, count)
-        .iter()
-        .map(|label| letters(label))
-        .collect();
+    let names = names(tokens, count);
+    let columns: Vec<_> = names.iter().map(|name| letters(name)).collect();
     let height = columns.iter().map(Vec::len).max().unwrap_or(0);
     let letter = |line: usize, column: &Vec<String>| {
         let index = (line + column.len()).checked_sub(height);
         pad(index.map_or("", |index| &column[index]), CELL)
     };
-    (0..height)
-        .map(|line| columns.iter().map(|column| letter(line, column)).collect())
-        .collect()
+    let line = |line| columns.iter().map(|column| letter(line, column)).collect();
+    (0..height).map(line).collect()
 }
 
 /// The letters of a label, each with its combining marks, cut to the limit.
@@ -226,11 +207,8 @@ fn xterm(color: Rgb) -> u8 {
     });
     let greys = (0..24_u8).map(|index| (232 + index, [8 + 10 * index; 3]));
     let distance = |other: Rgb| -> i32 {
-        color
-            .iter()
-            .zip(other)
-            .map(|(a, b)| (i32::from(*a) - i32::from(b)).pow(2))
-            .sum()
+        let pairs = color.into_iter().zip(other);
+        pairs.map(|(a, b)| i32::from(a.abs_diff(b)).pow(2)).sum()
     };
     let nearest = cube.chain(greys).min_by_key(|(_, other)| distance(*other));
     nearest.map_or(16, |(index, _)| index)

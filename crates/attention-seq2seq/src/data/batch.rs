@@ -25,11 +25,8 @@ impl Source {
             lens.iter().copied().min().unwrap_or(0) > 0,
             "Source: expected at least one source of at least one token, got lengths {lens:?}"
         );
-        let tokens = padded(
-            sources.iter().map(|source| source.iter().copied()),
-            &lens,
-            device,
-        );
+        let rows = sources.iter().map(|source| source.iter().copied());
+        let tokens = padded(rows, &lens, device);
         Self { tokens, lens }
     }
 
@@ -53,10 +50,8 @@ impl Source {
         let ([batch, width], device) = (self.tokens.dims(), self.tokens.device());
         let padding = Tensor::full([batch, 1], Vocab::PAD, &device);
         let tokens = Tensor::cat(vec![self.tokens(), padding], 1);
-        let is_end = self
-            .lens
-            .iter()
-            .flat_map(|&len| (0..=width).map(move |at| at == len));
+        let lens = self.lens.iter();
+        let is_end = lens.flat_map(|&len| (0..=width).map(move |at| at == len));
         let is_end = TensorData::new(is_end.collect::<Vec<bool>>(), [batch, width + 1]);
         let is_end = Tensor::<2, Bool>::from_data(is_end, &device);
         Self {

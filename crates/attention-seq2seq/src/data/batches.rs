@@ -59,18 +59,15 @@ impl Batches {
 
     /// The number of target tokens of a dealt batch, including end tokens.
     pub(crate) fn target_tokens(&self, batch: &[u32]) -> usize {
-        let lens = batch
-            .iter()
-            .map(|&index| self.examples.lens(index as usize));
+        let indices = batch.iter();
+        let lens = indices.map(|&index| self.examples.lens(index as usize));
         lens.map(|(_, target)| target + 1).sum()
     }
 
     /// The examples of a dealt batch.
     pub(crate) fn examples(&self, batch: &[u32]) -> Vec<Example> {
-        let indices = batch.iter();
-        indices
-            .map(|&index| self.examples.get(index as usize))
-            .collect()
+        let example = |&index: &u32| self.examples.get(index as usize);
+        batch.iter().map(example).collect()
     }
 }
 

@@ -135,9 +135,8 @@ impl From<Vec<Example>> for Examples {
     /// # Panics
     /// If there are 2^32 tokens or more.
     fn from(examples: Vec<Example>) -> Self {
-        let tokens = examples
-            .iter()
-            .map(|example| example.source.len() + example.target.len());
+        let each = examples.iter();
+        let tokens = each.map(|example| example.source.len() + example.target.len());
         let mut all = Self::with_capacity(examples.len(), tokens.sum());
         for Example { source, target } in examples {
             all.push(source.into_iter(), target.into_iter());

@@ -48,9 +48,8 @@ pub(crate) fn check_counts(train: usize, valid: usize) -> Result<()> {
 /// [`Error::EmptyData`] without pairs.
 pub fn split_holdout(pairs: Vec<Pair>, fraction: f64, seed: u64) -> Result<Pairs> {
     if pairs.is_empty() {
-        return Err(Error::EmptyData {
-            what: "there are no pairs to split".to_owned(),
-        });
+        let what = "there are no pairs to split".to_owned();
+        return Err(Error::EmptyData { what });
     }
     let groups = group_by_source(&pairs);
     let held_out = held_out_groups(groups.len(), fraction, seed)?;
@@ -99,10 +98,8 @@ pub fn group_by_source(pairs: &[Pair]) -> Vec<SourceGroup<'_>> {
     let mut places = HashMap::<&[String], usize>::new();
     for Pair { source, target } in pairs {
         let place = *places.entry(source).or_insert_with(|| {
-            groups.push(SourceGroup {
-                source,
-                targets: Vec::new(),
-            });
+            let targets = Vec::new();
+            groups.push(SourceGroup { source, targets });
             groups.len() - 1
         });
         let targets = &mut groups[place].targets;

@@ -104,11 +104,8 @@ impl ModuleVisitor for StateDict {
 
     fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
         let mut tensor = value(parameter);
-        if self
-            .path
-            .last()
-            .is_some_and(|(field, _)| field == "Linear.weight")
-        {
+        let field = self.path.last();
+        if field.is_some_and(|(field, _)| field == "Linear.weight") {
             tensor = tensor.swap_dims(0, 1);
         }
         let name: String = self.path.iter().map(|(_, name)| name.as_str()).collect();

@@ -82,18 +82,16 @@ impl Bootstrap {
             !outputs.is_empty(),
             "Bootstrap: expected at least one output, got none"
         );
-        let samples: Vec<[f64; FIGURES]> = (0..samples)
-            .into_par_iter()
-            .map(|sample| {
-                let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-                random.set_stream(sample as u64);
-                let mut sum = S::default();
-                for _ in outputs {
-                    sum += outputs[random.random_range(0..outputs.len())];
-                }
-                figures(&sum)
-            })
-            .collect();
+        let samples = (0..samples).into_par_iter().map(|sample| {
+            let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+            random.set_stream(sample as u64);
+            let mut sum = S::default();
+            for _ in outputs {
+                sum += outputs[random.random_range(0..outputs.len())];
+            }
+            figures(&sum)
+        });
+        let samples: Vec<[f64; FIGURES]> = samples.collect();
         std::array::from_fn(|figure| {
             let mut figures: Vec<f64> = samples.iter().map(|sample| sample[figure]).collect();
             figures.sort_by(f64::total_cmp);

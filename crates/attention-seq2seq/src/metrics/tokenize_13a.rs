@@ -5,10 +5,8 @@
 ///
 /// Each step is one of sacreBLEU's regular expressions, which find non-overlapping matches from left to right.
 pub(super) fn tokenize_13a(text: &str) -> String {
-    let mut text = text
-        .replace("<skipped>", "")
-        .replace("-\n", "")
-        .replace('\n', " ");
+    let text = text.replace("<skipped>", "").replace("-\n", "");
+    let mut text = text.replace('\n', " ");
     if text.contains('&') {
         let entities = [
             ("&quot;", "\""),

@@ -58,11 +58,10 @@ impl AnyModel {
     ) -> Result<Vec<f32>> {
         match self {
             Self::Rnn(_) => self.weights_of_head(source, tokens, ended, AttentionHead::default()),
-            Self::Transformer(model) => Ok(elements(model.weights_of_layers(
-                source,
-                &[tokens.to_vec()],
-                &[ended],
-            ))),
+            Self::Transformer(model) => {
+                let tokens = [tokens.to_vec()];
+                Ok(elements(model.weights_of_layers(source, &tokens, &[ended])))
+            }
         }
     }
 
@@ -106,9 +105,8 @@ impl AnyModel {
 /// The elements of weights, one tensor after the other.
 fn elements<const D: usize>(weights: Vec<Tensor<D>>) -> Vec<f32> {
     let weights = weights.into_iter().map(|it| it.try_into_vec_as::<f32>());
-    weights
-        .flat_map(|it| it.expect("weights are floats"))
-        .collect()
+    let elements = weights.flat_map(|it| it.expect("weights are floats"));
+    elements.collect()
 }
 
 impl Seq2SeqModel for AnyModel {

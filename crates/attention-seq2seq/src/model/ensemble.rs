@@ -24,9 +24,8 @@ impl<'a> EnsembleDecoding<'a> {
     /// # Panics
     /// If there is no member, or members differ in rows or candidates.
     pub(crate) fn new(members: Vec<DecodingWithIds<'a>>) -> Self {
-        let (first, _) = members
-            .first()
-            .expect("EnsembleDecoding: at least one member expected, got none");
+        let first = members.first();
+        let (first, _) = first.expect("EnsembleDecoding: at least one member expected, got none");
         let (rows, candidates) = (first.rows(), first.candidates().to_vec());
         let members = members.into_iter().map(|(decoding, ids)| {
             let places: HashMap<u32, usize> = decoding.candidates().iter().copied().zip(0..).collect();
@@ -49,9 +48,8 @@ impl<'a> EnsembleDecoding<'a> {
                 columns,
             }
         });
-        Self {
-            members: members.collect(),
-        }
+        let members = members.collect();
+        Self { members }
     }
 }
 
@@ -92,9 +90,8 @@ impl Decoding for EnsembleDecoding<'_> {
             let all = steps.iter().map(move |step| step.log_probabilities[index]);
             log_mean(all)
         };
-        let log_probabilities = (0..steps[0].log_probabilities.len())
-            .map(of_element)
-            .collect();
+        let elements = 0..steps[0].log_probabilities.len();
+        let log_probabilities = elements.map(of_element).collect();
         let weights: Option<Vec<&Vec<Vec<f32>>>> =
             steps.iter().map(|step| step.weights.as_ref()).collect();
         NextTokens {

@@ -21,10 +21,8 @@ pub(crate) struct FrozenModel {
 
 impl FrozenModel {
     pub(crate) fn new(model: AnyModel) -> Self {
-        Self {
-            model,
-            weights: OnceLock::new(),
-        }
+        let weights = OnceLock::new();
+        Self { model, weights }
     }
 
     /// As [`Seq2SeqModel::decoding`].

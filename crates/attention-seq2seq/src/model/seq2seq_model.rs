@@ -25,14 +25,11 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
     /// # Panics
     /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        let outputs = greedy_search(&mut *self.decoding(source, max_len, false), max_len);
-        match with_weights {
-            true => Translation {
-                weights: self.weights_of(source, &outputs.tokens, &outputs.ended),
-                ..outputs
-            },
-            false => outputs,
+        let mut outputs = greedy_search(&mut *self.decoding(source, max_len, false), max_len);
+        if with_weights {
+            outputs.weights = self.weights_of(source, &outputs.tokens, &outputs.ended);
         }
+        outputs
     }
 
     /// The attention weights of each step of given outputs, `[batch, keys]`, which are decoded once more: the steps of

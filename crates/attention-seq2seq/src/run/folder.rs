@@ -200,12 +200,10 @@ impl RunDir {
     pub(super) fn remove(&self, name: &OsStr) -> Result<()> {
         self.check_lock()?;
         let path = self.path.join(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(Error::io("clear", &path, error))
-            }
-            _ => Ok(()),
-        }
+        fs::remove_file(&path).or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(Error::io("clear", &path, error)),
+        })
     }
 
     /// Loads the settings.
@@ -328,9 +326,8 @@ impl RunDir {
     /// The content of the file of the model after an epoch.
     pub(crate) fn read_model(&self, manifest: &Manifest, epoch: usize) -> Result<Vec<u8>> {
         let path = Part::Model.file(&self.path, epoch);
-        let checkpoint = manifest
-            .checkpoint(epoch)
-            .ok_or_else(|| Error::unusable(&path, format!("{NAME} does not name it")))?;
+        let unnamed = || Error::unusable(&path, format!("{NAME} does not name it"));
+        let checkpoint = manifest.checkpoint(epoch).ok_or_else(unnamed)?;
         read_part(&path, &checkpoint.model)
     }
 

@@ -49,9 +49,8 @@ impl Figures {
 /// JSON has no non-finite numbers, which are written as `null`. Moreover, `serde_json` may read a neighbour of the
 /// number that it wrote.
 fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    Ok(rounded(
-        Option::deserialize(deserializer)?.unwrap_or(f64::NAN),
-    ))
+    let number = Option::deserialize(deserializer)?;
+    Ok(rounded(number.unwrap_or(f64::NAN)))
 }
 
 fn rounded(number: f64) -> f64 {

@@ -112,11 +112,8 @@ struct Envelope {
 
 /// A text with another checksum in place, which precedes all content that a run determines.
 fn filled(text: &str, from: &str, to: &str) -> String {
-    text.replacen(
-        &format!("\"crc32\": {from:?}"),
-        &format!("\"crc32\": {to:?}"),
-        1,
-    )
+    let [from, to] = [from, to].map(|crc32| format!("\"crc32\": {crc32:?}"));
+    text.replacen(&from, &to, 1)
 }
 
 /// The format version that a file declares, whatever else it contains.
@@ -143,12 +140,8 @@ impl Manifest {
             );
             return Err(Error::unusable(&path, reason));
         }
-        let Envelope {
-            crc32,
-            run: manifest,
-            ..
-        } = serde_json::from_str(&text).map_err(json)?;
-        if let Some(expected) = crc32 {
+        let envelope: Envelope = serde_json::from_str(&text).map_err(json)?;
+        if let Some(expected) = envelope.crc32 {
             let found = hexadecimal(filled(&text, &expected, "").as_bytes());
             if expected != found {
                 let reason = format!(
@@ -158,13 +151,10 @@ impl Manifest {
                 return Err(Error::unusable(&path, reason));
             }
         }
-        manifest
-            .check()
-            .map_err(|reason| Error::unusable(&path, reason))?;
+        let manifest = envelope.run;
+        manifest.check().map_err(|it| Error::unusable(&path, it))?;
         if let Some(settings) = &manifest.settings {
-            settings
-                .check()
-                .map_err(|error| Error::unusable(&path, error))?;
+            settings.check().map_err(|it| Error::unusable(&path, it))?;
         }
         Ok(manifest)
     }

@@ -68,13 +68,12 @@ impl Subwords {
             all.extend(words(text.as_ref()));
         }
         let pieces = Pieces::learn(&all, count)?;
-        match pieces.len() {
-            found if found <= count => Ok(Self { count, pieces }),
-            found => {
-                let expected = format!("at least {found}, the number of different characters");
-                Err(Error::config(what, &expected, count))
-            }
+        let found = pieces.len();
+        if found > count {
+            let expected = format!("at least {found}, the number of different characters");
+            return Err(Error::config(what, &expected, count));
         }
+        Ok(Self { count, pieces })
     }
 
     /// The requested largest number of pieces.
@@ -90,9 +89,8 @@ impl Subwords {
     /// The pieces of a text. A character that occurs in no text that the pieces were learned from becomes a piece of
     /// its own, unknown to every model.
     pub fn split(&self, text: &str) -> Vec<String> {
-        words(text)
-            .flat_map(|word| self.pieces.split(&word))
-            .collect()
+        let pieces = words(text).flat_map(|word| self.pieces.split(&word));
+        pieces.collect()
     }
 
     /// The text that pieces make: the inverse of [`split`](Self::split), except for spaces around a text and repeated

@@ -11,21 +11,17 @@ pub(crate) fn with_tags(tags: &str, source: &str) -> String {
 pub(crate) fn canonical(text: &str) -> String {
     let by_tab = text.split_once('\t');
     let by_space = || text.split_once(' ').filter(|(tags, _)| tags.contains(';'));
-    match by_tab.or_else(by_space) {
-        Some((tags, source)) => with_tags(
-            tags.trim_end_matches(' '),
-            source.trim_start_matches([' ', '\t']),
-        ),
-        None => text.to_owned(),
-    }
+    let Some((tags, source)) = by_tab.or_else(by_space) else {
+        return text.to_owned();
+    };
+    let tags = tags.trim_end_matches(' ');
+    with_tags(tags, source.trim_start_matches([' ', '\t']))
 }
 
 /// The tags of a canonical text, and its source.
 pub(crate) fn split(text: &str) -> (&str, &str) {
-    let parts = text.split_once(' ');
-    parts
-        .filter(|(tags, _)| tags.ends_with(';'))
-        .unwrap_or(("", text))
+    let parts = text.split_once(' ').filter(|(tags, _)| tags.ends_with(';'));
+    parts.unwrap_or(("", text))
 }
 
 /// The tags as tokens: each ends with `;`, which is unlikely for characters or words of a source.

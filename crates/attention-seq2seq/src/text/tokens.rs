@@ -44,9 +44,8 @@ impl Tokenization {
             Self::Chars => ("", text),
         };
         let words = words.split(' ').filter(|word| !word.is_empty());
-        let chars = chars
-            .char_indices()
-            .map(move |(at, c)| &chars[at..at + c.len_utf8()]);
+        let places = chars.char_indices();
+        let chars = places.map(move |(at, c)| &chars[at..at + c.len_utf8()]);
         words.chain(chars)
     }
 
@@ -78,11 +77,10 @@ impl FromStr for Tokenization {
         match name {
             "spaces" => Ok(Self::Spaces),
             "chars" => Ok(Self::Chars),
-            _ => Err(Error::config(
-                "tokens",
-                "spaces or chars",
-                format!("{name:?}"),
-            )),
+            _ => {
+                let found = format!("{name:?}");
+                Err(Error::config("tokens", "spaces or chars", found))
+            }
         }
     }
 }

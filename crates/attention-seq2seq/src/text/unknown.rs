@@ -106,13 +106,9 @@ impl Vocab {
     /// # Errors
     /// [`Error::UnknownToken`] for the first unknown token, if `unknown` is
     /// [`UnknownTokens::Error`].
-    pub fn read(&self, tokens: Vec<String>, unknown: UnknownTokens) -> Result<ReadTokens> {
-        let found = self
-            .unknown(&tokens)
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
-        let mut tokens = tokens;
+    pub fn read(&self, mut tokens: Vec<String>, unknown: UnknownTokens) -> Result<ReadTokens> {
+        let found = self.unknown(&tokens).into_iter();
+        let found = found.map(str::to_owned).collect();
         let mut left_out = Vec::new();
         match unknown {
             UnknownTokens::Error => {

@@ -52,10 +52,8 @@ impl Vocab {
 
     /// The ids of these tokens, [`UNK`](Self::UNK) for unknown ones.
     pub fn encode(&self, tokens: &[String]) -> Vec<u32> {
-        tokens
-            .iter()
-            .map(|token| self.id(token).unwrap_or(Self::UNK))
-            .collect()
+        let id = |token: &String| self.id(token).unwrap_or(Self::UNK);
+        tokens.iter().map(id).collect()
     }
 
     /// The ids of these tokens.
@@ -92,19 +90,15 @@ impl Vocab {
     }
 
     /// The number of tokens, including special tokens: the size of the model's embedding or output layer.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "the special tokens are always there"
-    )]
+    #[expect(clippy::len_without_is_empty, reason = "it always has special tokens")]
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
     /// The token of an id; special tokens have the names `<pad>`, `<bos>`, `<eos>`, `<unk>`.
     pub(crate) fn token(&self, id: u32) -> Option<&str> {
-        self.tokens
-            .get(usize::try_from(id).ok()?)
-            .map(String::as_str)
+        let token = self.tokens.get(usize::try_from(id).ok()?);
+        token.map(String::as_str)
     }
 
     /// The id of a token of the data; `None` for special tokens.
@@ -113,11 +107,8 @@ impl Vocab {
     }
 
     fn from_tokens(tokens: Vec<String>) -> Self {
-        let ids = (0..)
-            .zip(&tokens)
-            .skip(SPECIAL.len())
-            .map(|(id, token)| (token.clone(), id))
-            .collect();
+        let known = (0..).zip(&tokens).skip(SPECIAL.len());
+        let ids = known.map(|(id, token)| (token.clone(), id)).collect();
         Self { tokens, ids }
     }
 

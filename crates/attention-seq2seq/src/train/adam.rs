@@ -43,13 +43,9 @@ pub struct Adam {
 impl Adam {
     /// The optimizer of a parameter; `into()` makes it the optimizer of a module.
     pub fn new() -> Self {
-        let config = AdamConfig::new()
-            .with_beta_1(BETA_1)
-            .with_beta_2(BETA_2)
-            .with_epsilon(EPSILON);
-        Self {
-            composed: config.build(),
-        }
+        let config = AdamConfig::new().with_beta_1(BETA_1).with_beta_2(BETA_2);
+        let composed = config.with_epsilon(EPSILON).build();
+        Self { composed }
     }
 }
 

@@ -60,15 +60,13 @@ struct Average {
 impl ModuleMapper for Average {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (id, value, mapper) = param.consume();
-        let value = match self.weights.0.get(&id) {
-            Some(weights) => match self.decay {
-                Some(decay) => {
-                    let weights = weights.clone().reshape(value.shape());
-                    moved(value, weights, 1.0 - decay)
-                }
-                None => value.cast(weights.dtype()),
-            },
-            None => value,
+        let value = match (self.weights.0.get(&id), self.decay) {
+            (Some(weights), Some(decay)) => {
+                let weights = weights.clone().reshape(value.shape());
+                moved(value, weights, 1.0 - decay)
+            }
+            (Some(weights), None) => value.cast(weights.dtype()),
+            (None, _) => value,
         };
         Param::from_mapped_value(id, value, mapper)
     }

@@ -133,13 +133,8 @@ fn without_padding(tokens: &[i64]) -> &[i64] {
 
 /// A target in which unknown tokens never equal those of an output: which token each stands for is unknown.
 fn of_known(target: &[i64]) -> Vec<i64> {
-    let of = |&token: &i64| {
-        if token == i64::from(Vocab::UNK) {
-            -1
-        } else {
-            token
-        }
-    };
+    let unknown = i64::from(Vocab::UNK);
+    let of = |&token: &i64| if token == unknown { -1 } else { token };
     target.iter().map(of).collect()
 }
 

@@ -85,9 +85,7 @@ impl Schedule {
 
     /// Whether there is no time for another step.
     pub(super) fn is_out_of_time(&self) -> bool {
-        self.clock
-            .as_ref()
-            .is_some_and(|clock| clock.progress() >= 1.0)
+        self.clock.as_ref().is_some_and(|it| it.progress() >= 1.0)
     }
 
     /// Reads the clock, if time is limited. `first` maps a process's own numbers to those of the first process, so that
@@ -143,10 +141,9 @@ impl Clock {
     /// The fraction of the time for steps that has passed.
     fn progress(&self) -> f64 {
         let left = self.limit - self.reserved;
-        if left > 0.0 {
-            self.seconds() / left
-        } else {
-            1.0
+        match left > 0.0 {
+            true => self.seconds() / left,
+            false => 1.0,
         }
     }
 }

@@ -35,9 +35,8 @@ impl<M: Seq2SeqModel> State<M> {
     /// The state before the first step.
     pub(super) fn new(model: M, config: &TrainConfig) -> Self {
         let clip = config.clip.min(HIGHEST_CLIP);
-        let trainee = Trainee::new(number_parameters(model))
-            .with_clip(clip)
-            .with_label_smoothing(config.label_smoothing);
+        let trainee = Trainee::new(number_parameters(model)).with_clip(clip);
+        let trainee = trainee.with_label_smoothing(config.label_smoothing);
         let average = (config.ema > 0.0).then(|| (trainee.valid(), config.ema));
         Self {
             trainee,
@@ -48,24 +47,19 @@ impl<M: Seq2SeqModel> State<M> {
     }
 
     pub(super) fn load(self, journal: &Journal<'_>, epoch: usize) -> Result<Self> {
-        let CheckpointFiles {
-            model,
-            optim,
-            weights,
-            refused,
-            ..
-        } = journal.checkpoint(epoch)?;
+        let files = journal.checkpoint(epoch)?;
         let unusable = |part: Part, error| journal.unusable(part, epoch, error);
         let load = |trainee: Trainee<M>, part, bytes| {
             ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes))
                 .and_then(|record| trainee.try_load_record(record))
                 .map_err(|error| unusable(part, error))
         };
-        let optimizer = self.optimizer.from_bytes(Bytes::from_bytes_vec(optim));
+        let optim = Bytes::from_bytes_vec(files.optim);
+        let optimizer = self.optimizer.from_bytes(optim);
         let optimizer = optimizer.map_err(|error| unusable(Part::Optim, error))?;
-        let (trainee, average) = match (self.average, weights) {
+        let (trainee, average) = match (self.average, files.weights) {
             (Some((average, decay)), Some(weights)) => {
-                let average = load(average, Part::Model, model)?;
+                let average = load(average, Part::Model, files.model)?;
                 let trainee = load(self.trainee, Part::Weights, weights)?;
                 (trainee, Some((average, decay)))
             }
@@ -73,7 +67,7 @@ impl<M: Seq2SeqModel> State<M> {
                 // Only the weights, from which an average starts.
                 let (part, bytes) = match weights {
                     Some(weights) => (Part::Weights, weights),
-                    None => (Part::Model, model),
+                    None => (Part::Model, files.model),
                 };
                 let trainee = load(self.trainee, part, bytes)?;
                 let average = average.map(|(_, decay)| (trainee.valid(), decay));
@@ -84,7 +78,7 @@ impl<M: Seq2SeqModel> State<M> {
             trainee,
             optimizer,
             average,
-            refused,
+            refused: files.refused,
         })
     }
 

@@ -54,15 +54,13 @@ impl<M: Seq2SeqModel> Trainee<M> {
     ///
     /// # Panics
     /// If it is not in `[0, 1)`.
-    pub fn with_label_smoothing(self, share: f64) -> Self {
+    pub fn with_label_smoothing(mut self, share: f64) -> Self {
         assert!(
             (0.0..1.0).contains(&share),
             "Trainee: label smoothing expected in [0, 1), got {share}"
         );
-        Self {
-            label_smoothing: share,
-            ..self
-        }
+        self.label_smoothing = share;
+        self
     }
 }
 
@@ -92,10 +90,8 @@ impl TrainOutput {
         }
         // If a norm overflows f32, the steps are made again, one by one.
         let all = all.into_iter().map(|it| it.cast(DType::F32)).collect();
-        let all = Tensor::cat(all, 0)
-            .try_into_vec_as::<f32>()
-            .map_err(failed)?;
-        Ok(all.into_iter().all(f32::is_finite))
+        let all = Tensor::cat(all, 0).try_into_vec_as::<f32>();
+        Ok(all.map_err(failed)?.into_iter().all(f32::is_finite))
     }
 
     /// The reason to refuse the step, if any; `trainee` made the step. Gradients are inspected only if their norm is
@@ -160,12 +156,11 @@ impl<M: Seq2SeqModel> Trainee<M> {
         let LossOutput { loss, predictions } = self.model.loss(&batch, self.label_smoothing);
         let gradients = GradientsParams::from_grads(loss.backward(), self);
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
+        let outputs = predictions.mask_fill(padding, Vocab::PAD);
         let output = StepOutput {
             loss: loss.without_autodiff(),
             tokens: batch.target_tokens(),
-            outputs: predictions
-                .mask_fill(padding, Vocab::PAD)
-                .without_autodiff(),
+            outputs: outputs.without_autodiff(),
             targets: batch.target.without_autodiff(),
         };
         (gradients, output)

@@ -192,12 +192,8 @@ impl<O: TrainObserver> Loop<'_, O> {
         mut state: State<M>,
         mut journal: Journal<'_>,
     ) -> Result<TrainingEnd> {
-        let TrainConfig {
-            epochs,
-            select,
-            patience,
-            ..
-        } = self.config;
+        let (epochs, select) = (self.config.epochs, self.config.select);
+        let patience = self.config.patience;
         let (communicator, steps) = (self.communicator, self.train.len());
         self.tell(&TrainEvent::Started { trained, epochs });
         for epoch in trained + 1..=epochs {

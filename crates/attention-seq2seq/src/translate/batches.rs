@@ -26,10 +26,8 @@ pub(super) fn of_one_length(lens: &[usize], size: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lens.len()).collect();
     order.sort_by_key(|&index| lens[index]);
     let of_length = order.chunk_by(|&a, &b| lens[a] == lens[b]);
-    of_length
-        .flat_map(|indices| indices.chunks(size))
-        .map(<[usize]>::to_vec)
-        .collect()
+    let batches = of_length.flat_map(|indices| indices.chunks(size));
+    batches.map(<[usize]>::to_vec).collect()
 }
 
 #[cfg(test)]

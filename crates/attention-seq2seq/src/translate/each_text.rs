@@ -26,7 +26,7 @@ pub(super) fn each_text_once(
         // exp(own) + exp(other) is at most 1, except for rounding.
         let sum = own.max(other) + (own.min(other) - own.max(other)).exp().ln_1p();
         first.log_probability = sum.min(0.0);
-        let len = first.tokens.len() + usize::from(first.ended);
+        let len = first.steps();
         // Without the coverage penalty, which each output has for itself.
         let score = |log_probability| search.score(log_probability, len, &[]);
         first.score += score(first.log_probability) - score(own);

@@ -54,11 +54,8 @@ impl Translator {
                 named(missing, "no other tokens"),
             );
             let what = format!("the {side} tokens of {name}");
-            Err(Error::config(
-                what,
-                expected,
-                named(further, "no such token"),
-            ))
+            let found = named(further, "no such token");
+            Err(Error::config(what, expected, found))
         };
         Ok(MemberIds {
             source: ids("source", &self.vocabs.source, &other.vocabs.source)?,

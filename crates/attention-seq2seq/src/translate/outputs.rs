@@ -32,6 +32,13 @@ pub struct ScoredHypothesis {
     pub ended: bool,
 }
 
+impl ScoredHypothesis {
+    /// The number of steps: one for each token, and one for the end token unless the output was cut off.
+    pub(super) fn steps(&self) -> usize {
+        self.tokens.len() + usize::from(self.ended)
+    }
+}
+
 /// The probability of a given output, by [`Translator::score`](crate::Translator::score).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenScores {

@@ -38,10 +38,9 @@ impl Translator {
         let sources: Vec<&[String]> = pairs.iter().map(|(source, _)| *source).collect();
         check_sources(&sources)?;
         let sources = self.encoded(&sources);
-        let targets: Vec<Vec<u32>> = pairs
-            .iter()
-            .map(|(_, target)| self.vocabs.target.try_encode(target))
-            .collect::<Result<_>>()?;
+        let vocab = &self.vocabs.target;
+        let targets = pairs.iter().map(|(_, target)| vocab.try_encode(target));
+        let targets = targets.collect::<Result<Vec<_>>>()?;
         let lens: Vec<usize> = sources.iter().map(Vec::len).collect();
         let mut scores = vec![None; pairs.len()];
         for indices in of_one_length(&lens, self.batch_size()) {

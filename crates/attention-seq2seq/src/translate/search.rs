@@ -92,30 +92,22 @@ impl SearchConfig {
         search.check()?;
         let has_penalty = search.length_penalty.exponent() > 0.0 || search.coverage_penalty > 0.0;
         if has_penalty && self.width() == 1 {
+            let what = "the length and coverage penalty";
             let expected = "a beam of two or more, whose outputs they order";
-            return Err(Error::config(
-                "the length and coverage penalty",
-                expected,
-                "a beam of 1",
-            ));
+            return Err(Error::config(what, expected, "a beam of 1"));
         }
         Ok(())
     }
 
     /// The largest number of outputs of a source with these settings.
     pub fn most_outputs(&self) -> usize {
-        self.n_best.unwrap_or(match self.mass {
-            Some(_) => self.width(),
-            None => 1,
-        })
+        self.n_best.unwrap_or(self.mass.map_or(1, |_| self.width()))
     }
 
     /// The number of hypotheses.
     fn width(&self) -> usize {
-        self.beam.or(self.n_best).unwrap_or(match self.mass {
-            Some(_) => BEAM_OF_MASS,
-            None => 1,
-        })
+        let default = self.mass.map_or(1, |_| BEAM_OF_MASS);
+        self.beam.or(self.n_best).unwrap_or(default)
     }
 
     /// The search, without penalties if `mass` is set: an output that a penalty favours may have almost no probability.
@@ -236,10 +228,8 @@ impl Translator {
     }
 
     fn sources_of(&self, search: &BeamSearchConfig) -> usize {
-        let tokens = self.vocabs.target.len();
-        let rows = ROWS
-            .min(MOST_PROBABILITIES / tokens)
-            .min(BATCH_TOKENS / search.max_len.max(1));
+        let rows = ROWS.min(MOST_PROBABILITIES / self.vocabs.target.len());
+        let rows = rows.min(BATCH_TOKENS / search.max_len.max(1));
         (rows / search.beam).clamp(1, self.most_sources)
     }
 

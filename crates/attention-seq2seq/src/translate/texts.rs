@@ -77,12 +77,8 @@ impl Translator {
         ] {
             if expected != found {
                 let what = format!("the {side} tokens of {name}");
-                let is_shown_alike = expected.to_string() == found.to_string();
-                let others = if is_shown_alike {
-                    " of other texts"
-                } else {
-                    ""
-                };
+                let is_alike = expected.to_string() == found.to_string();
+                let others = if is_alike { " of other texts" } else { "" };
                 let expected = format!("{expected}, as in {own_name}");
                 return Err(Error::config(what, expected, format!("{found}{others}")));
             }

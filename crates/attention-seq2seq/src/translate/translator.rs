@@ -112,9 +112,8 @@ impl Translator {
     fn of_epoch(run: &RunDir, manifest: &Manifest, epoch: usize, device: &Device) -> Result<Self> {
         let config = run.config_of(manifest)?;
         let vocabs = run.vocabs_of(manifest, &config.model)?;
-        let saved = Saved {
-            model: config.init_model(device),
-        };
+        let model = config.init_model(device);
+        let saved = Saved { model };
         let content = Bytes::from_bytes_vec(run.read_model(manifest, epoch)?);
         let saved = ModuleRecord::from_bytes(content)
             .and_then(|record| saved.try_load_record(record))
@@ -190,14 +189,12 @@ impl Translator {
     ///
     /// # Errors
     /// [`Error::Config`] if it is 0.
-    pub fn with_batch_size(self, most_sources: usize) -> Result<Self> {
+    pub fn with_batch_size(mut self, most_sources: usize) -> Result<Self> {
         if most_sources == 0 {
             return Err(Error::config("the batch size", "at least 1", most_sources));
         }
-        Ok(Self {
-            most_sources,
-            ..self
-        })
+        self.most_sources = most_sources;
+        Ok(self)
     }
 
     /// The number of sources that are translated at once: fewer if [`max_len`](Self::max_len) is large, so that their

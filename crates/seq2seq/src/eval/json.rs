@@ -66,11 +66,7 @@ fn figures_of<'a>(
     model: &'a EvaluatedModel<'_>,
     compared: Option<Box<Figures<'a>>>,
 ) -> Figures<'a> {
-    let EvaluatedModel {
-        evaluation,
-        translator,
-        ..
-    } = model;
+    let evaluation = &model.evaluation;
     let sums = evaluation.sums();
     let bootstrap = Bootstrap::default();
     let intervals = evaluation.intervals(&bootstrap);
@@ -83,7 +79,7 @@ fn figures_of<'a>(
         edits: sums.errors.edits(),
         reference_tokens: sums.errors.reference_tokens(),
         cut_off: sums.errors.cut_off(),
-        max_length: translator.max_len(),
+        max_length: model.translator.max_len(),
         bleu: sums.bleu.score(),
         chrf: sums.chrf.score(),
         d2l_bleu: sums.d2l_bleu(),

@@ -99,9 +99,8 @@ impl EvalArgs {
             })
             .collect::<Result<_>>()?;
         let report = self.report.as_ref();
-        let saved = report
-            .map(|file| self.save_report(file, &models, &corpus))
-            .transpose()?;
+        let saved = report.map(|file| self.save_report(file, &models, &corpus));
+        let saved = saved.transpose()?;
         match self.format {
             Format::Text => {
                 self.print(&models)?;
@@ -283,8 +282,6 @@ fn named(side: &str, reading: &str, found: &[String]) -> String {
         1 => " and 1 other".to_string(),
         others => format!(" and {others} others"),
     };
-    format!(
-        "unknown {side} tokens, {reading}: {}{others}",
-        named.join(" ")
-    )
+    let named = named.join(" ");
+    format!("unknown {side} tokens, {reading}: {named}{others}")
 }

@@ -6,21 +6,17 @@ use attention_seq2seq::{Error, Result};
 
 /// Whether a file name is that of a page.
 pub(crate) fn is_page(file: &Path) -> bool {
-    let extension = file
-        .extension()
-        .map(|it| it.to_string_lossy().to_lowercase());
+    let extension = file.extension();
+    let extension = extension.map(|it| it.to_string_lossy().to_lowercase());
     extension.is_some_and(|extension| ["html", "htm"].contains(&extension.as_str()))
 }
 
 /// Checks that a file name is that of a page, before anything is computed.
 pub(crate) fn check_name(option: &str, file: &Path) -> Result<()> {
+    let expected = "a name that ends in .html";
     match is_page(file) {
         true => Ok(()),
-        false => Err(Error::config(
-            option,
-            "a name that ends in .html",
-            file.display(),
-        )),
+        false => Err(Error::config(option, expected, file.display())),
     }
 }
 

@@ -87,9 +87,8 @@ fn check_size(page: &Page) -> Result<()> {
 /// The template with each marker replaced by a text, in the order of the markers. Inserted texts are not searched for
 /// markers.
 fn filled<const N: usize>(template: &str, parts: [(&str, String); N]) -> String {
-    let mut html = String::with_capacity(
-        template.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>(),
-    );
+    let of_parts: usize = parts.iter().map(|(_, part)| part.len()).sum();
+    let mut html = String::with_capacity(template.len() + of_parts);
     let mut rest = template;
     for (mark, part) in &parts {
         if let Some((before, after)) = rest.split_once(mark) {

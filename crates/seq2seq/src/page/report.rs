@@ -92,10 +92,8 @@ fn items(
 
 /// The indices of the sources with the worst outputs.
 fn worst(models: &[EvaluatedModel<'_>], count: usize) -> Vec<usize> {
-    let of_models: Vec<&[SourceErrors]> = models
-        .iter()
-        .map(|model| model.evaluation.sources())
-        .collect();
+    let of_models = models.iter().map(|model| model.evaluation.sources());
+    let of_models: Vec<&[SourceErrors]> = of_models.collect();
     let sources = of_models.iter().map(|of| of.len()).min().unwrap_or(0);
     let sums = |index: &usize| {
         let errors = of_models.iter().map(|of| of[*index]);
@@ -131,13 +129,10 @@ fn item(
         Ok(explanation.with_references(translator, &group.targets))
     });
     let explanations = explanations.collect::<Result<_>>()?;
-    let translator = models[0].translator;
+    let (translator, targets) = (models[0].translator, group.targets.iter());
+    let references = targets.map(|target| translator.target_text(target));
     Ok(Item {
-        references: group
-            .targets
-            .iter()
-            .map(|target| translator.target_text(target))
-            .collect(),
+        references: references.collect(),
         explanations,
     })
 }

@@ -57,9 +57,8 @@ impl Hosts {
         let is_other_page = |it: &&HeaderValue| !it.to_str().is_ok_and(is_page);
         let host = hosts.iter().find(is_other_host);
         let page = headers.get_all(header::ORIGIN).iter().find(is_other_page);
-        let refused = host
-            .map(|it| ("Host", it))
-            .or(page.map(|it| ("Origin", it)));
+        let host = host.map(|it| ("Host", it));
+        let refused = host.or(page.map(|it| ("Origin", it)));
         refused.map_or(Ok(()), |(header, found)| {
             Err(self.refused(header, &String::from_utf8_lossy(found.as_bytes())))
         })

@@ -91,10 +91,8 @@ async fn accept(
         });
     }
     drop((listener, routes));
-    if time::timeout(LAST_REQUESTS, graceful.shutdown())
-        .await
-        .is_err()
-    {
+    let ended = time::timeout(LAST_REQUESTS, graceful.shutdown()).await;
+    if ended.is_err() {
         note("note: some requests were not answered before the server stopped");
     }
     Ok(())

@@ -71,10 +71,7 @@ pub(super) async fn counted(
     let kind = [("kind", kind.to_string())];
     let seconds = metrics.seconds.get_or_create_owned(&kind);
     seconds.observe(started.elapsed().as_secs_f64());
-    let [kind] = kind;
-    metrics
-        .requests
-        .get_or_create(&[kind, ("status", status)])
-        .inc();
+    let ([kind], requests) = (kind, &metrics.requests);
+    requests.get_or_create(&[kind, ("status", status)]).inc();
     response
 }

@@ -26,24 +26,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub(super) fn routes(server: Server, hosts: Hosts) -> Result<Router> {
     let page = Page::new(TITLE, vec![server.model.clone()]).to_live()?;
     let counting = |kind: &'static str| from_fn_with_state((server.metrics.clone(), kind), counted);
+    let [style, script] = [LivePage::STYLE, LivePage::SCRIPT].map(|name| format!("/{name}"));
+    let translating = post(translate).route_layer(counting("translate"));
+    let explaining = post(explain).route_layer(counting("explain"));
     let router = Router::new()
         .route("/", file("text/html; charset=utf-8", page.html))
-        .route(
-            &format!("/{}", LivePage::STYLE),
-            file("text/css; charset=utf-8", page.style),
-        )
-        .route(
-            &format!("/{}", LivePage::SCRIPT),
-            file("text/javascript; charset=utf-8", page.script),
-        )
-        .route(
-            "/v1/translate",
-            post(translate).route_layer(counting("translate")),
-        )
-        .route(
-            "/v1/explain",
-            post(explain).route_layer(counting("explain")),
-        )
+        .route(&style, file("text/css; charset=utf-8", page.style))
+        .route(&script, file("text/javascript; charset=utf-8", page.script))
+        .route("/v1/translate", translating)
+        .route("/v1/explain", explaining)
         .route("/healthz", get(health))
         .route("/metrics", get(metrics_text))
         .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "no such path") })

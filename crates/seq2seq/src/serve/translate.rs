@@ -56,9 +56,8 @@ pub(super) async fn translate(
         .map(|(number, text)| server.read_text(&format!("text {number}"), text, request.unknown));
     let read: Vec<ReadTokens> = read.collect::<Result<_, _>>()?;
     let sources = read.iter().map(|read| read.tokens.clone()).collect();
-    let outputs = server
-        .in_time(server.batcher.translate(sources, search))
-        .await?;
+    let outputs = server.batcher.translate(sources, search);
+    let outputs = server.in_time(outputs).await?;
     let texts = request.texts.into_iter().zip(read).zip(outputs);
     let results: Vec<Outputs> = texts
         .map(|((text, read), outputs)| Outputs {
@@ -130,10 +129,9 @@ impl Server {
         text: &str,
         unknown: Option<UnknownTokens>,
     ) -> Result<ReadTokens, Failure> {
-        let read = self
-            .translator
-            .read_source(text, unknown.unwrap_or_default())
-            .map_err(|error| Failure::of(name, &error))?;
+        let unknown = unknown.unwrap_or_default();
+        let read = self.translator.read_source(text, unknown);
+        let read = read.map_err(|error| Failure::of(name, &error))?;
         let (found, most) = (read.tokens.len(), self.limits.max_tokens(&self.translator));
         if found == 0 {
             return Err(Failure::unprocessable(format!("{name}: no token is known")));

@@ -73,14 +73,11 @@ impl TrainArgs {
             },
             options,
         };
+        let files = [Some(train), valid].into_iter().flatten();
         Ok(Data {
             source,
             corpus,
-            streams: [Some(train), valid]
-                .into_iter()
-                .flatten()
-                .filter(PairFile::is_stream)
-                .collect(),
+            streams: files.filter(PairFile::is_stream).collect(),
             guesses,
         })
     }
@@ -102,11 +99,8 @@ impl TrainArgs {
             }
         };
         let what = format!("the run in {}", run.path().display());
-        Err(Error::config(
-            what,
-            format!("to go on with its {data}"),
-            found,
-        ))
+        let expected = format!("to go on with its {data}");
+        Err(Error::config(what, expected, found))
     }
 
     fn task(&self) -> Result<Task> {
@@ -128,10 +122,8 @@ impl TrainArgs {
 pub(super) fn notes_of_rare(vocabs: &Vocabs, train: &Examples) -> impl Iterator<Item = String> {
     /// The reciprocal of the fraction of tokens that counts as many.
     const MANY: usize = 4;
-    let sides = [
-        ("source", vocabs.source.len()),
-        ("target", vocabs.target.len()),
-    ];
+    let (source, target) = (vocabs.source.len(), vocabs.target.len());
+    let sides = [("source", source), ("target", target)];
     let notes = sides.into_iter().zip(train.once());
     notes.filter_map(|((side, tokens), once)| {
         let all = tokens - Vocab::SPECIAL_TOKENS;

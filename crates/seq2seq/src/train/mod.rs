@@ -14,7 +14,7 @@ mod progress;
 mod settings;
 
 pub(crate) use args::TrainArgs;
-use data::{Data, notes_of_rare};
+use data::notes_of_rare;
 use finish::finish;
 use log::{Event, Log, Observer};
 pub(crate) use settings::Settings;
@@ -232,17 +232,13 @@ impl TrainArgs {
 
     /// A new run.
     fn prepare(&self, given: &Settings, run: &RunDir) -> Result<Prepared> {
-        let Data {
-            source,
-            corpus,
-            streams,
-            guesses,
-        } = self.data(given, run)?;
+        let data = self.data(given, run)?;
+        let corpus = data.corpus;
         let settings = given.over_preset(self.preset, corpus.train_len());
         let vocab_limits = settings.vocab_limits();
         let vocabs = corpus.vocabs_within(&vocab_limits)?;
         let model = settings.model(&vocabs);
-        let defaults = RunConfig::of_longest_target(model, source, corpus.longest_target());
+        let defaults = RunConfig::of_longest_target(model, data.source, corpus.longest_target());
         let config = RunConfig {
             attention: settings.attention.unwrap_or(defaults.attention),
             train: settings.train(corpus.train_len(), self.data.is_some()),
@@ -258,8 +254,8 @@ impl TrainArgs {
             corpus,
             vocabs,
             resume_from: None,
-            streams,
-            guesses,
+            streams: data.streams,
+            guesses: data.guesses,
         })
     }
 

@@ -45,11 +45,7 @@ impl Settings {
     /// The settings of the training on `pairs` pairs, from files or a task.
     pub(super) fn train(&self, pairs: usize, is_file: bool) -> TrainConfig {
         let defaults = TrainConfig::of(self.model.unwrap_or_default());
-        let epochs = if is_file {
-            2 * defaults.epochs
-        } else {
-            defaults.epochs
-        };
+        let epochs = defaults.epochs * if is_file { 2 } else { 1 };
         let train = self.train_over(defaults);
         let steps_of_epoch = pairs.div_ceil(train.batch_size.max(1)).max(1);
         let of_steps = self.steps.map(|steps| steps.div_ceil(steps_of_epoch));

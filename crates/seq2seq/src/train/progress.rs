@@ -147,9 +147,8 @@ pub(super) fn note_refused(event: &TrainEvent) {
 }
 
 fn describe(figures: &Figures) -> String {
-    let bleu = figures
-        .bleu
-        .map_or(String::new(), |bleu| format!("  BLEU {bleu:.2}"));
+    let bleu = figures.bleu.map(|bleu| format!("  BLEU {bleu:.2}"));
+    let bleu = bleu.unwrap_or_default();
     let [loss, exact, errors] = [figures.loss, figures.exact_match, figures.token_errors];
     format!("loss {loss:.4}  exact match {exact:.2} %  token errors {errors:.2} %{bleu}")
 }

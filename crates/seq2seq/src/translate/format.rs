@@ -87,10 +87,9 @@ impl Writer {
     pub(super) fn lines(&self, line: &Line, answers: &[Answer]) -> Result<Vec<String>> {
         match self.format {
             Format::Text => {
-                let texts: Vec<String> = answers
-                    .iter()
-                    .map(|answer| self.with_alignment(answer, &answer.text))
-                    .collect::<Result<_>>()?;
+                let texts = answers.iter();
+                let texts = texts.map(|answer| self.with_alignment(answer, &answer.text));
+                let texts: Vec<String> = texts.collect::<Result<_>>()?;
                 Ok(vec![texts.join("\t")])
             }
             Format::Tsv if answers.is_empty() => Ok(vec![String::new()]),

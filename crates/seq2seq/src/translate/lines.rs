@@ -62,9 +62,8 @@ impl Line {
     }
 
     pub(super) fn failed(line: &[u8], error: &Error) -> Self {
-        let text = String::from_utf8_lossy(line)
-            .trim_end_matches(['\r', '\n'])
-            .to_string();
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_end_matches(['\r', '\n']).to_string();
         Self {
             error: Some(one_line(error)),
             ..Self::of(text, ReadTokens::default())

@@ -92,9 +92,8 @@ impl TranslateArgs {
             return translate_lines(&answerer, &writer, &mut cut_off);
         }
         let texts = self.texts.iter().map(|text| without_mark(text));
-        let lines: Vec<Line> = texts
-            .map(|text| Line::of_text(text, &answerer))
-            .collect::<Result<_>>()?;
+        let lines = texts.map(|text| Line::of_text(text, &answerer));
+        let lines: Vec<Line> = lines.collect::<Result<_>>()?;
         print(&answerer, &writer, &lines, |index| {
             cut_off.note(format_args!("the output of text {}", index + 1));
         })?;
@@ -112,15 +111,13 @@ fn translate_lines(answerer: &Answerer, writer: &Writer, cut_off: &mut CutOff) -
         if lines.is_empty() {
             return Ok(exit_code(failed));
         }
-        let lines = lines.iter().zip(read + 1..).map(|(line, number)| {
-            Line::of_bytes(line, number == 1, answerer).unwrap_or_else(|source| {
+        let lines = lines.iter().zip(read + 1..).map(|(bytes, line)| {
+            Line::of_bytes(bytes, line == 1, answerer).unwrap_or_else(|source| {
                 failed = true;
-                let error = Error::InputLine {
-                    line: number,
-                    source: Box::new(source),
-                };
+                let source = Box::new(source);
+                let error = Error::InputLine { line, source };
                 report(&error);
-                Line::failed(line, &error)
+                Line::failed(bytes, &error)
             })
         });
         let lines: Vec<Line> = lines.collect();

@@ -114,9 +114,8 @@ impl Texts {
     }
 
     pub(super) fn longest_target(&self) -> usize {
-        let targets = self
-            .iter()
-            .map(|(_, target)| self.target.tokens(target).count());
+        let pairs = self.iter();
+        let targets = pairs.map(|(_, target)| self.target.tokens(target).count());
         targets.max().unwrap_or(0)
     }
 

@@ -28,23 +28,16 @@ pub(super) fn texts<'a>(
     let target = phonemes.collect::<Vec<_>>().join(" ");
     check_characters(&word, "in the word")?;
     check_characters(&target, "in the phonemes")?;
-    Ok(Some(Texts {
-        source: Cow::Owned(word),
-        target: Cow::Owned(target),
-    }))
+    let (source, target) = (Cow::Owned(word), Cow::Owned(target));
+    Ok(Some(Texts { source, target }))
 }
 
 /// A word without the number of its variant: `read(2)` becomes `read`.
 fn without_variant(word: &str) -> &str {
     let variant = word.strip_suffix(')').and_then(|it| it.rsplit_once('('));
+    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
     match variant {
-        Some((word, number))
-            if !word.is_empty()
-                && !number.is_empty()
-                && number.bytes().all(|it| it.is_ascii_digit()) =>
-        {
-            word
-        }
+        Some((word, number)) if !word.is_empty() && is_number(number) => word,
         _ => word,
     }
 }

@@ -267,9 +267,8 @@ impl PairFile {
         if let Some(layout) = self.layout.get() {
             return Ok(Some(layout));
         }
-        let texts = lines(&self.bytes)
-            .enumerate()
-            .filter_map(|(index, line)| Some((index, utf8(line).ok()?)));
+        let texts = lines(&self.bytes).enumerate();
+        let texts = texts.filter_map(|(index, line)| Some((index, utf8(line).ok()?)));
         let layout =
             dict::Layout::of(texts).map_err(|(index, error)| self.at_line(index, error))?;
         Ok(Some(self.layout.get_or_init(|| layout)))
@@ -287,9 +286,8 @@ impl PairFile {
 
     /// The error of a file without any `what`.
     fn empty(&self, what: &str) -> Error {
-        Error::EmptyData {
-            what: format!("{} holds no {what}", self.path.display()),
-        }
+        let what = format!("{} holds no {what}", self.path.display());
+        Error::EmptyData { what }
     }
 }
 

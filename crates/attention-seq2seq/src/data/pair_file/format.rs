@@ -58,9 +58,8 @@ impl PairFormat {
 
     /// The format by the name of a file, if the name tells one.
     pub(super) fn told(path: &Path) -> Option<Self> {
-        let dict = Self::Dict {
-            stress: Stress::default(),
-        };
+        let stress = Stress::default();
+        let dict = Self::Dict { stress };
         let ending = path.extension().map(|it| it.to_ascii_lowercase());
         match ending.as_ref().and_then(|it| it.to_str()) {
             Some("dict") => Some(dict),
@@ -68,9 +67,8 @@ impl PairFormat {
             Some("tsv") => Some(Self::Tsv),
             _ => {
                 let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-                let version = name
-                    .strip_prefix("cmudict")?
-                    .trim_start_matches(['-', '.', '_']);
+                let version = name.strip_prefix("cmudict")?;
+                let version = version.trim_start_matches(['-', '.', '_']);
                 let is_version =
                     version.is_empty() || version.starts_with(|it: char| it.is_ascii_digit());
                 is_version.then_some(dict)

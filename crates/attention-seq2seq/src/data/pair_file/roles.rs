@@ -125,12 +125,8 @@ impl Columns {
 
 impl fmt::Display for Columns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            source,
-            target,
-            tags,
-        } = *self;
-        let Some(tags) = tags else {
+        let Self { source, target, .. } = *self;
+        let Some(tags) = self.tags else {
             return write!(f, "{source},{target}");
         };
         for column in 1..=source.max(target).max(tags) {

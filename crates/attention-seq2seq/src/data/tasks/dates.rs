@@ -129,11 +129,8 @@ static FORMATS: &[Format] = &[
 
 impl Format {
     fn years(&self) -> RangeInclusive<u32> {
-        if self.pattern.contains("%y") {
-            SHORT_YEARS
-        } else {
-            YEARS
-        }
+        let is_short = self.pattern.contains("%y");
+        if is_short { SHORT_YEARS } else { YEARS }
     }
 
     fn write(&self, date: Date) -> String {
@@ -167,11 +164,8 @@ impl Format {
 pub(super) fn pair(rng: &mut impl Rng) -> Pair {
     let format = &FORMATS[rng.random_range(0..FORMATS.len())];
     let (year, month) = (rng.random_range(format.years()), rng.random_range(1..=12));
-    let date = Date {
-        year,
-        month,
-        day: rng.random_range(1..=days_in_month(year, month)),
-    };
+    let day = rng.random_range(1..=days_in_month(year, month));
+    let date = Date { year, month, day };
     let written = format.write(date);
     let source = match rng.random_range(0..8) {
         0 => written.to_lowercase(),

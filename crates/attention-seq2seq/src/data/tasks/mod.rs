@@ -68,9 +68,8 @@ impl Task {
     pub fn train_valid(self, train_count: usize, valid_count: usize, seed: u64) -> Pairs {
         let valid: Vec<Pair> = self.pairs(seed, VALID_STREAM).take(valid_count).collect();
         let held_out: HashSet<&Vec<String>> = valid.iter().map(|pair| &pair.source).collect();
-        let others = self
-            .pairs(seed, TRAIN_STREAM)
-            .filter(|pair| !held_out.contains(&pair.source));
+        let others = self.pairs(seed, TRAIN_STREAM);
+        let others = others.filter(|pair| !held_out.contains(&pair.source));
         Pairs {
             train: others.take(train_count).collect(),
             valid,
@@ -104,14 +103,12 @@ impl FromStr for Task {
     /// # Errors
     /// [`Error::UnknownName`], which lists the valid names.
     fn from_str(name: &str) -> Result<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|task| task.name() == name)
-            .ok_or_else(|| Error::UnknownName {
-                what: "task",
-                name: name.to_owned(),
-                hint: format!("expected one of: {}", Self::ALL.map(Self::name).join(", ")),
-            })
+        let task = Self::ALL.into_iter().find(|task| task.name() == name);
+        task.ok_or_else(|| Error::UnknownName {
+            what: "task",
+            name: name.to_owned(),
+            hint: format!("expected one of: {}", Self::ALL.map(Self::name).join(", ")),
+        })
     }
 }
 

@@ -9,25 +9,20 @@ const LENGTHS: std::ops::RangeInclusive<usize> = 3..=20;
 
 pub(super) fn copied_pair(rng: &mut impl Rng) -> Pair {
     let source = letters(rng);
-    Pair {
-        target: source.clone(),
-        source,
-    }
+    let target = source.clone();
+    Pair { source, target }
 }
 
 pub(super) fn reversed_pair(rng: &mut impl Rng) -> Pair {
     let source = letters(rng);
-    Pair {
-        target: source.iter().rev().cloned().collect(),
-        source,
-    }
+    let target = source.iter().rev().cloned().collect();
+    Pair { source, target }
 }
 
 fn letters(rng: &mut impl Rng) -> Vec<String> {
     let length = rng.random_range(LENGTHS);
-    (0..length)
-        .map(|_| rng.random_range('a'..='z').to_string())
-        .collect()
+    let letter = |_| rng.random_range('a'..='z').to_string();
+    (0..length).map(letter).collect()
 }
 
 #[cfg(test)]

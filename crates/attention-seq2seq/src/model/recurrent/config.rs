@@ -68,8 +68,7 @@ impl Seq2SeqConfig {
         check_layers(self.layers)?;
         if self.bidirectional && !self.hidden_size.is_multiple_of(2) {
             let expected = "even, half for each direction of the encoder";
-            let found = self.hidden_size;
-            return Err(Error::config("the hidden size", expected, found));
+            return Err(Error::config("the hidden size", expected, self.hidden_size));
         }
         for dropout in [self.dropout, self.embedding_dropout, self.layer_dropout] {
             check_dropout(dropout)?;

@@ -154,13 +154,9 @@ impl<A: StatefulAttention> Decoder<A> {
             }
             PackedLinear::from(&layer.input)
         });
+        let (layer, dropout) = (&layers[0].input, &self.embedding_dropout);
         DecoderWeights {
-            of_tokens: TokenGates::new(
-                &layers[0].input,
-                &embedding,
-                &self.embedding_dropout,
-                tokens,
-            ),
+            of_tokens: TokenGates::new(layer, &embedding, dropout, tokens),
             gates: gates.collect(),
             cells: layers.iter().map(RecurrentLayer::cell).collect(),
         }
@@ -181,10 +177,9 @@ impl<A: StatefulAttention> Decoder<A> {
         let bias = self.output.bias.as_ref().map(|bias| bias.val());
         // The states of all steps, followed by the contexts.
         let [rows] = targets.classes.dims();
-        let (states, contexts): (Vec<_>, Vec<_>) = features
-            .into_iter()
-            .map(|features| (features.state, features.context))
-            .unzip();
+        let features = features.into_iter();
+        let features = features.map(|features| (features.state, features.context));
+        let (states, contexts): (Vec<_>, Vec<_>) = features.unzip();
         let features = Tensor::cat(states.into_iter().chain(contexts).collect(), 0);
         let [_, size] = features.dims();
         let features = self.dropped(features).reshape([2, rows, size]);
@@ -211,9 +206,9 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         state: DecoderState<A>,
         with_weights: bool,
     ) -> Step<A> {
-        let mut states = state.layers;
-        let top = states.len() - 1;
-        let query = states[top].hidden.clone().unsqueeze_dim::<3>(1);
+        let mut layers = state.layers;
+        let top = layers.len() - 1;
+        let query = layers[top].hidden.clone().unsqueeze_dim::<3>(1);
         let attention = &self.decoder.attention;
         let (context, weights, attention) = if with_weights {
             let (output, state) = attention.step_with_weights(query, self.memory, state.attention);
@@ -225,38 +220,28 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         };
         let context = context.squeeze_dim::<2>(1);
 
-        let DecoderWeights {
-            of_tokens,
-            gates,
-            cells,
-        } = self.weights;
-        let mut of_tokens = Some(of_tokens.rows(tokens));
+        let (cells, recurrent) = (&self.weights.cells, &self.decoder.recurrent);
+        let mut of_tokens = Some(self.weights.of_tokens.rows(tokens));
         let mut below = context.clone();
-        let Recurrent {
-            layers, dropout, ..
-        } = &self.decoder.recurrent;
-        let prepared = cells.iter().zip(gates).zip(layers);
-        for (((cell, gates), layer), state) in prepared.zip(&mut states) {
+        let prepared = cells.iter().zip(&self.weights.gates).zip(&recurrent.layers);
+        for (((cell, gates), layer), state) in prepared.zip(&mut layers) {
             let gates = match of_tokens.take() {
                 Some(of_tokens) => of_tokens + gates.forward(below),
                 None => {
                     let devices = [layer.input.weight.device()];
-                    gates.forward(dropout_beside(dropout, below, devices))
+                    gates.forward(dropout_beside(&recurrent.dropout, below, devices))
                 }
             };
             *state = cell.forward(gates, state.clone());
             below = state.hidden.clone();
         }
+        let state = layers[top].hidden.clone();
+        let features = Features { state, context };
+        let state = DecoderState { layers, attention };
         Step {
-            features: Features {
-                state: states[top].hidden.clone(),
-                context,
-            },
+            features,
             weights,
-            state: DecoderState {
-                layers: states,
-                attention,
-            },
+            state,
         }
     }
 }

@@ -33,18 +33,15 @@ impl TokenGates {
         let bias = layer.bias.as_ref().map(|bias| bias.val());
         let devices = [table.device(), weight.device()];
         let dropout = drops(dropout, devices).then_some(dropout.prob);
-        if dropout.is_some() || vocab_size > tokens {
-            Self {
-                dropout,
-                table: embedding.clone(),
-                layer: Some(PackedLinear::new(weight, bias)),
-            }
+        let (table, layer) = if dropout.is_some() || vocab_size > tokens {
+            (embedding.clone(), Some(PackedLinear::new(weight, bias)))
         } else {
-            Self {
-                dropout,
-                table: EmbeddingTable::new(linear(table, weight, bias)),
-                layer: None,
-            }
+            (EmbeddingTable::new(linear(table, weight, bias)), None)
+        };
+        Self {
+            dropout,
+            table,
+            layer,
         }
     }
 

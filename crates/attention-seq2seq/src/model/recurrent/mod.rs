@@ -58,9 +58,8 @@ impl<A: StatefulAttention> Seq2Seq<A> {
     /// The features that predict the target tokens of each step, and the attention's penalty.
     fn features(&self, batch: &Batch) -> (Vec<Features>, Option<Tensor<1>>) {
         let Encoding { memory, mut state } = self.encode(&batch.source);
-        let weights = self
-            .decoder
-            .weights(memory.batch_size() * batch.target_len());
+        let tokens = memory.batch_size() * batch.target_len();
+        let weights = self.decoder.weights(tokens);
         let pass = self.decoder.pass(&weights, &memory);
         let mut features = Vec::with_capacity(batch.target_len());
         let mut penalties: Vec<Tensor<1>> = Vec::new();
@@ -91,10 +90,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         source: &Source,
         with_weights: bool,
     ) -> Box<dyn Decoding + 'a> {
-        let SearchWeights {
-            decoder: weights,
-            candidates,
-        } = weights;
+        let (candidates, weights) = (weights.candidates, weights.decoder);
         let encoding = self.encode(source);
         decoding_of(candidates, source, encoding, move |tokens, _, encoding| {
             let tokens = tokens.squeeze_dim::<1>(1);

@@ -114,9 +114,8 @@ impl TransformerConfig {
     ) -> Transformer<C> {
         let size = self.hidden_size;
         let embedding = |vocab_size| {
-            let config = TokenEmbeddingConfig::new(vocab_size, size)
-                .with_positions(PositionEmbeddingConfig::Unbounded);
-            config
+            TokenEmbeddingConfig::new(vocab_size, size)
+                .with_positions(PositionEmbeddingConfig::Unbounded)
                 .with_scaled(true)
                 .with_dropout(self.dropout)
                 .init(device)

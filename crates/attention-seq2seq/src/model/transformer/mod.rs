@@ -87,14 +87,10 @@ impl<C: ScoringFunction> Transformer<C> {
 
     pub(super) fn check_head(&self, AttentionHead { layer, head }: AttentionHead) -> Result<()> {
         let [layers, heads] = self.heads();
-        let parts = [
-            ("layer", "layers", layer, layers),
-            ("head", "heads", head, heads),
-        ];
-        for (part, parts, number, count) in parts {
+        for (part, number, count) in [("layer", layer, layers), ("head", head, heads)] {
             if let Some(number) = number.filter(|number| !(1..=count).contains(number)) {
                 let what = format!("the {part} to look at");
-                let expected = format!("1 to {count}, the {parts} of the model");
+                let expected = format!("1 to {count}, the {part}s of the model");
                 return Err(Error::config(what, expected, number));
             }
         }
@@ -132,10 +128,8 @@ impl<C: ScoringFunction> Transformer<C> {
             None => in_wide(weights, |weights| weights.mean_dim(1)),
         };
         let [_, _, steps, _] = weights.dims();
-        let of_step = |step| weights.clone().narrow(2, step, 1);
-        (0..steps)
-            .map(|step| of_step(step).squeeze_dims::<2>(&[1, 2]))
-            .collect()
+        let of_step = |step| weights.clone().narrow(2, step, 1).squeeze_dims(&[1, 2]);
+        (0..steps).map(of_step).collect()
     }
 
     /// The weights of each layer, `[batch, heads, steps, keys]`, in teacher forcing with these outputs; no layers if no

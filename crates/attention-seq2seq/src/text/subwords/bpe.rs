@@ -30,9 +30,8 @@ impl Pieces {
             .special_tokens(vec![unknown])
             .build();
         let mut model = BPE::default();
-        trainer
-            .feed(words.iter(), |word| Ok(vec![word.to_owned()]))
-            .and_then(|()| trainer.train(&mut model))
+        let fed = trainer.feed(words.iter(), |word| Ok(vec![word.to_owned()]));
+        fed.and_then(|()| trainer.train(&mut model))
             .map_err(failed)?;
         model.unk_token = Some(UNKNOWN.to_owned());
         Ok(Self(Arc::new(model)))
@@ -51,8 +50,8 @@ impl Pieces {
 
     pub(super) fn split(&self, word: &str) -> Vec<String> {
         let pieces = self.0.tokenize(word);
+        let pieces = pieces.expect("a piece for what is unknown is among the pieces");
         let pieces = pieces
-            .expect("a piece for what is unknown is among the pieces")
             .into_iter()
             .map(|piece| match piece.value == UNKNOWN {
                 true => word[piece.offsets.0..piece.offsets.1].to_owned(),

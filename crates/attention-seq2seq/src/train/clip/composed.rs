@@ -30,10 +30,8 @@ pub(super) fn clip<M: Module>(
     let largest = largest.flatten();
     let sums = of_each(&gradients, module, Reduction::Sum(largest.clone()), dtype);
     let Some(sums) = all(sums) else {
-        return Clipped {
-            gradients,
-            norm: GradientNorm::Known(0.0),
-        };
+        let norm = GradientNorm::Known(0.0);
+        return Clipped { gradients, norm };
     };
     let root = sums.sum().sqrt();
     let divisor = largest.clone().unwrap_or_else(|| root.ones_like());
@@ -47,11 +45,8 @@ pub(super) fn clip<M: Module>(
         divisor: largest.map(|largest| largest.mask_fill(stays.clone(), 1.0)),
         factor: (root.full_like(norm) / root.clone()).mask_fill(stays, 1.0),
     });
-    let factors = Tensor::cat(vec![divisor, root], 0);
-    Clipped {
-        gradients,
-        norm: GradientNorm::OnDevice(factors),
-    }
+    let norm = GradientNorm::OnDevice(Tensor::cat(vec![divisor, root], 0));
+    Clipped { gradients, norm }
 }
 
 /// The elements of all tensors, if there are any.
@@ -97,24 +92,20 @@ struct Reduce<'a> {
 
 impl ModuleVisitor for Reduce<'_> {
     fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
-        if !self.visited.insert(parameter.id) {
-            return;
+        if self.visited.insert(parameter.id)
+            && let Some(gradient) = self.gradients.get::<D>(parameter.id)
+            && gradient.shape().num_elements() > 0
+        {
+            let gradient = gradient.cast(self.dtype);
+            self.found.push(match &self.reduction {
+                Reduction::Largest => gradient.abs().max(),
+                Reduction::Sum(None) => gradient.square().sum(),
+                Reduction::Sum(Some(divisor)) => {
+                    let divisor = divisor.clone().unsqueeze::<D>();
+                    (gradient / divisor).square().sum()
+                }
+            });
         }
-        let Some(gradient) = self.gradients.get::<D>(parameter.id) else {
-            return;
-        };
-        if gradient.shape().num_elements() == 0 {
-            return;
-        }
-        let gradient = gradient.cast(self.dtype);
-        self.found.push(match &self.reduction {
-            Reduction::Largest => gradient.abs().max(),
-            Reduction::Sum(None) => gradient.square().sum(),
-            Reduction::Sum(Some(divisor)) => {
-                let divisor = divisor.clone().unsqueeze::<D>();
-                (gradient / divisor).square().sum()
-            }
-        });
     }
 }
 

@@ -12,15 +12,10 @@ use crate::train::host::{CHUNK, elements};
 
 /// Clips in place.
 pub(super) fn clip<M: Module>(gradients: GradientsParams, module: &M, norm: f32) -> Clipped {
-    let mut take = Take {
-        gradients,
-        taken: VecDeque::new(),
-    };
+    let taken = VecDeque::new();
+    let mut take = Take { gradients, taken };
     module.visit(&mut take);
-    let Take {
-        gradients,
-        mut taken,
-    } = take;
+    let (gradients, mut taken) = (take.gradients, take.taken);
     let squares = taken.iter_mut().map(Gradient::sum_of_squares);
     let total = squares.sum::<f64>().sqrt();
     if total.is_finite() && total > f64::from(norm) {
@@ -29,10 +24,8 @@ pub(super) fn clip<M: Module>(gradients: GradientsParams, module: &M, norm: f32)
     }
     let mut give_back = GiveBack { gradients, taken };
     module.visit(&mut give_back);
-    Clipped {
-        gradients: give_back.gradients,
-        norm: GradientNorm::Known(total),
-    }
+    let (gradients, norm) = (give_back.gradients, GradientNorm::Known(total));
+    Clipped { gradients, norm }
 }
 
 /// A gradient with any number of axes.

@@ -36,11 +36,7 @@ pub(super) fn clip_by_norm<M: Module>(
         has_f64: false,
     };
     module.visit(&mut kinds);
-    let Kinds {
-        are_on_host,
-        has_f64,
-        ..
-    } = kinds;
+    let (are_on_host, has_f64) = (kinds.are_on_host, kinds.has_f64);
     if are_on_host {
         return elements::clip(gradients, module, norm);
     }

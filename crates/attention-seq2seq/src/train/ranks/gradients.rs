@@ -76,7 +76,7 @@ impl dyn Communicator + '_ {
             return Ok(backward(batch));
         }
         let share = self.share(batch);
-        let (gradients, output) = match share.is_empty() {
+        let (gradients, mut output) = match share.is_empty() {
             true => {
                 let device = module.devices().into_iter().next().unwrap_or_default();
                 (GradientsParams::new(), StepOutput::empty(&device))
@@ -92,12 +92,8 @@ impl dyn Communicator + '_ {
         if stopping > 0.0 {
             return Err(Error::Stopped);
         }
-        let loss = output.loss.full_like(loss);
-        let output = StepOutput {
-            loss,
-            tokens,
-            ..output
-        };
+        output.loss = output.loss.full_like(loss);
+        output.tokens = tokens;
         Ok((gradients, output))
     }
 }

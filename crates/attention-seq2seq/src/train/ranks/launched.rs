@@ -44,11 +44,10 @@ pub fn launched_processes() -> Result<Box<dyn Communicator>> {
         #[cfg(feature = "mpi")]
         size => Ok(Box::new(Mpi::start(size)?)),
         #[cfg(not(feature = "mpi"))]
-        _ => Err(Error::config(
-            "this build",
-            "one with the feature `mpi`, to train on several processes",
-            "one without",
-        )),
+        _ => {
+            let expected = "one with the feature `mpi`, to train on several processes";
+            Err(Error::config("this build", expected, "one without"))
+        }
     }
 }
 

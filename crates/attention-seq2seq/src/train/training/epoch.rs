@@ -21,12 +21,8 @@ use crate::train::{
 
 /// The number of steps made before their outputs are read. A GPU goes on computing while outputs wait to be read.
 pub(super) fn window_of(device: &Device) -> usize {
-    const WINDOW_OF_GPU: usize = 8;
-    if is_in_host_memory(device) {
-        1
-    } else {
-        WINDOW_OF_GPU
-    }
+    const OF_GPU: usize = 8;
+    if is_in_host_memory(device) { 1 } else { OF_GPU }
 }
 
 /// What the epochs of a training share, except the state that steps change.

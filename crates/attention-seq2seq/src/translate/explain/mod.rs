@@ -176,29 +176,25 @@ impl Translator {
         self.check_numbers(source, &found, config)?;
         let mut steps = self.steps_of(source, &mut found, config, stop)?;
         let mut occlusions = self.occlusions(source, &found, &steps, config, stop)?;
-        let mut outputs = Vec::with_capacity(found.len());
+        let mut explanation = self.unexplained(source);
         for output in found {
             stop.check()?;
-            outputs.push(ExplainedOutput {
+            explanation.outputs.push(ExplainedOutput {
                 attention: self.attention_of(source, &output)?,
                 steps: steps.remove(0),
                 occlusion: occlusions.as_mut().map(|all| all.remove(0)),
                 ..ExplainedOutput::from(output)
             });
         }
-        Ok(Explanation {
-            outputs,
-            greedy,
-            ..self.unexplained(source)
-        })
+        explanation.greedy = greedy;
+        Ok(explanation)
     }
 
     /// The explanation of a source whose tokens were all dropped: its output is empty, and not the model's.
     pub fn explain_nothing(&self) -> Explanation {
-        Explanation {
-            outputs: vec![self.unscored(Vec::new()).into()],
-            ..self.unexplained(&[])
-        }
+        let mut nothing = self.unexplained(&[]);
+        nothing.outputs.push(self.unscored(Vec::new()).into());
+        nothing
     }
 
     /// An explanation without outputs.
@@ -252,20 +248,19 @@ impl Translator {
         prefix: &[String],
         stop: StopSignal<'_>,
     ) -> Result<Option<ScoredHypothesis>> {
-        let found = if prefix.is_empty() {
-            let found = self.translate_tokens(&[source])?.into_iter().next();
-            found.map(|output| (output.tokens, output.ended))
-        } else {
-            // Greedy search is a beam search of width one.
-            let search = SearchConfig::new().with_max_len(max_len);
-            let found = self.n_best_after(&[source], &search, prefix, stop)?;
-            let found = found.into_iter().flatten().next();
-            found.map(|output| (output.tokens, output.ended))
-        };
-        Ok(found.map(|(tokens, ended)| ScoredHypothesis {
+        let unscored = |tokens, ended| ScoredHypothesis {
             ended,
             ..self.unscored(tokens)
-        }))
+        };
+        if prefix.is_empty() {
+            let found = self.translate_tokens(&[source])?.pop();
+            return Ok(found.map(|it| unscored(it.tokens, it.ended)));
+        }
+        // Greedy search is a beam search of width one.
+        let search = SearchConfig::new().with_max_len(max_len);
+        let found = self.n_best_after(&[source], &search, prefix, stop)?;
+        let found = found.into_iter().flatten().next();
+        Ok(found.map(|it| unscored(it.tokens, it.ended)))
     }
 
     /// The attention weights of an output; `None` for an ensemble.

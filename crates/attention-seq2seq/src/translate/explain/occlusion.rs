@@ -39,10 +39,8 @@ impl Translator {
         let without = |dropped: usize| [&source[..dropped], &source[dropped + 1..]].concat();
         let sources: Vec<Vec<String>> = (0..source.len()).map(without).collect();
         let occlusions = outputs.iter().zip(steps).map(|(output, steps)| {
-            let pairs: Vec<_> = sources
-                .iter()
-                .map(|source| (&source[..], &output.tokens[..]))
-                .collect();
+            let pairs = sources.iter().map(|it| (&it[..], &output.tokens[..]));
+            let pairs: Vec<_> = pairs.collect();
             let mut occlusion = Occlusion {
                 output: Vec::with_capacity(sources.len()),
                 steps: Vec::with_capacity(sources.len() * steps.len()),

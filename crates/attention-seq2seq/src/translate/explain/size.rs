@@ -30,9 +30,7 @@ impl Translator {
         // The end token, and the tokens of the data.
         let candidates = 1 + self.vocabs.target.len() - Vocab::SPECIAL_TOKENS;
         let of_step = weights + changes + config.alternatives.min(candidates);
-        let steps = outputs
-            .iter()
-            .map(|output| output.tokens.len() + usize::from(output.ended));
+        let steps = outputs.iter().map(ScoredHypothesis::steps);
         let found = steps.sum::<usize>().saturating_mul(of_step);
         if found > most {
             return Err(Error::ExplanationTooLarge { most, found });

@@ -70,10 +70,8 @@ impl Translator {
         let source = self.vocabs.source.encode(source);
         let mut all = Vec::with_capacity(outputs.len());
         for outputs in outputs.chunks_mut(OUTPUTS) {
-            let targets: Vec<Vec<u32>> = outputs
-                .iter()
-                .map(|output| self.vocabs.target.try_encode(&output.tokens))
-                .collect::<Result<_>>()?;
+            let target = |output: &ScoredHypothesis| self.vocabs.target.try_encode(&output.tokens);
+            let targets = outputs.iter().map(target).collect::<Result<Vec<_>>>()?;
             let longest = targets.iter().map(Vec::len).max().unwrap_or(0);
             let sources = vec![&source[..]; outputs.len()];
             let mut decoding = self.decoding(&sources, longest + 1, with_weights);
@@ -89,33 +87,31 @@ impl Translator {
                     broken.get_or_insert(of_output.len() + 1);
                 }
                 // The end token that an output lacks reads nothing.
-                if of_output.len() < len_of(&outputs[step.row]) {
-                    let (sums, weights) =
-                        (&mut coverage[step.row], step.weights.unwrap_or_default());
+                if of_output.len() < outputs[step.row].steps() {
+                    let sums = &mut coverage[step.row];
+                    let weights = step.weights.unwrap_or_default();
                     sums.resize(weights.len(), 0.0);
-                    let weights = weights.into_iter().map(f64::from);
-                    sums.iter_mut()
-                        .zip(weights)
-                        .for_each(|(sum, it)| *sum += it);
+                    for (sum, weight) in sums.iter_mut().zip(weights) {
+                        *sum += f64::from(weight);
+                    }
                 }
+                let alternative = |column: usize| Alternative {
+                    token: token(column),
+                    probability: row[column].exp(),
+                };
+                let alternatives = most_likely(row, config.alternatives).into_iter();
                 of_output.push(ExplainedStep {
                     token: token(column),
                     log_probability: row[column],
                     entropy: entropy(row),
-                    alternatives: most_likely(row, config.alternatives)
-                        .into_iter()
-                        .map(|column| Alternative {
-                            token: token(column),
-                            probability: row[column].exp(),
-                        })
-                        .collect(),
+                    alternatives: alternatives.map(alternative).collect(),
                 });
             })?;
             if let Some(position) = broken {
                 return Err(Error::NoProbabilities { position });
             }
             for ((steps, coverage), output) in steps.iter_mut().zip(coverage).zip(outputs) {
-                steps.truncate(len_of(output));
+                steps.truncate(output.steps());
                 if output.log_probability.is_nan() {
                     if with_weights && coverage.is_empty() && !steps.is_empty() {
                         search.coverage_weights(None)?;
@@ -136,11 +132,6 @@ impl Translator {
             id => self.vocabs.target.decode(&[id]).concat(),
         }
     }
-}
-
-/// The number of steps of an output: one for each token, and one for the end token unless it was cut off.
-fn len_of(output: &ScoredHypothesis) -> usize {
-    output.tokens.len() + usize::from(output.ended)
 }
 
 /// The entropy of a distribution, from log-probabilities: `-sum p log p`.

@@ -39,9 +39,7 @@ impl Layout {
         let phonemes = entries.iter().flat_map(Entry::phonemes).copied().collect();
         let evidence = Evidence { entries, phonemes };
         let comments = evidence.comments(&signed)?;
-        if let Some((line, fault)) = evidence.fault() {
-            return Err((line, fault));
-        }
+        evidence.fault().map_or(Ok(()), Err)?;
         let entries = &evidence.entries;
         let decimals = entries.iter().map(Entry::decimals).max().unwrap_or(0);
         let digits = evidence.phonemes.iter().filter(|it| is_integer(it));
@@ -138,25 +136,19 @@ impl Evidence<'_> {
     /// The lines that begin with `#` and have no phonemes.
     fn comments(&self, signed: &[Entry<'_>]) -> Result<HashSet<usize>, (usize, LineError)> {
         let mut comments = HashSet::new();
-        for Entry {
-            line, word, rest, ..
-        } in signed
-        {
-            let fields = rest.len();
-            match rest
-                .iter()
-                .filter(|it| self.phonemes.contains(**it))
-                .count()
-            {
+        for entry in signed {
+            let (rest, fields) = (&entry.rest[..], entry.rest.len());
+            let known = rest.iter().filter(|it| self.phonemes.contains(**it));
+            match known.count() {
                 0 => {
-                    comments.insert(*line);
+                    comments.insert(entry.line);
                 }
                 known if 2 * known >= fields => {}
                 known => {
-                    let text = [&word[..], rest].concat().join(" ");
+                    let text = [&entry.word[..], rest].concat().join(" ");
                     let found = format!("{text:?} ({known} of {fields} are phonemes)");
                     let expected = "`# ` before a comment, or a word and phonemes of other lines";
-                    return Err((*line, LineError::new(expected, found)));
+                    return Err((entry.line, LineError::new(expected, found)));
                 }
             }
         }
@@ -184,11 +176,7 @@ impl Evidence<'_> {
             return Some((line, LineError::new(expected, found)));
         }
         let mut words = self.entries.iter();
-        let unclear = words.find(|entry| {
-            entry.word[1..]
-                .iter()
-                .any(|field| self.phonemes.contains(field))
-        })?;
+        let unclear = words.find(|entry| entry.word[1..].iter().any(is_phoneme))?;
         if self.entries.iter().all(|entry| entry.has_tab) {
             return None;
         }
@@ -206,9 +194,8 @@ impl Evidence<'_> {
         });
         let columns = self.entries.iter().filter(|entry| entry.has_column).count();
         let is_one = |last: &str| last == "0" || last == "1";
-        let ones = long
-            .clone()
-            .filter(|(entry, _, last)| is_one(last) && !entry.has_column);
+        let ones = long.clone();
+        let ones = ones.filter(|(entry, _, last)| is_one(last) && !entry.has_column);
         let are_probabilities = columns > 0 && columns + ones.count() == self.entries.len();
         let numbered = long.filter(|(_, _, last)| is_integer(last));
         are_probabilities || self.are_counted(numbered.map(|(_, word, number)| (word, number)))
@@ -222,10 +209,8 @@ impl Evidence<'_> {
             numbered.partition(|entry| entry.decimals() > 0);
         // A TAB, a number and more fields in one cell are phonemes, unless every word has a number.
         let is_everywhere = with_integer.len() + with_decimals.len() == self.entries.len();
-        let unclear: Vec<_> = with_integer
-            .iter()
-            .filter(|it| is_everywhere || it.has_cell || !it.has_tab)
-            .collect();
+        let is_unclear = |it: &&&Entry<'_>| is_everywhere || it.has_cell || !it.has_tab;
+        let unclear: Vec<_> = with_integer.iter().filter(is_unclear).collect();
         let Some(first) = unclear.first() else {
             return Ok(0);
         };
@@ -235,9 +220,8 @@ impl Evidence<'_> {
         {
             return Ok(decimals);
         }
-        let numbers = with_integer
-            .iter()
-            .map(|entry| (&entry.word[..], entry.rest[0]));
+        let entries = with_integer.iter();
+        let numbers = entries.map(|entry| (&entry.word[..], entry.rest[0]));
         let is_one_number = with_integer.iter().any(|it| it.numbers() == 1);
         if is_everywhere && decimals == 0 && is_one_number && self.are_counted(numbers) {
             return Ok(1);
