@@ -385,10 +385,8 @@ mod tests {
     #[test]
     fn an_example_that_is_stuck_keeps_what_it_has() {
         let config = BeamSearchConfig::new(4);
-        let search = Search {
-            config: &config,
-            rules: Rules::Bounded,
-        };
+        let (config, rules) = (&config, Rules::Bounded);
+        let search = Search { config, rules };
         let columns = Columns::new(vec![2, 4], |token| token == 2);
         let mut hypotheses = Hypotheses::new();
         for _ in 0..3 {
