@@ -35,19 +35,17 @@ const BETS: [(&str, Switch); 9] = [
     ("buffers that are kept", tuning::set_keeps_buffers),
     ("deferred gradients", paths::set_defers),
     // Burn's matrix product is the crate `gemm`.
-    ("own products", |on| {
-        paths::set_kernel(OPERATIONS.named("linear"), on)
-    }),
-    ("own rows", |on| {
-        paths::set_kernel(OPERATIONS.named("select_rows"), on)
-    }),
-    ("own loss", |on| {
-        paths::set_kernel(OPERATIONS.named("linear_cross_entropy"), on)
-    }),
+    ("own products", |on| set_kernel("linear", on)),
+    ("own rows", |on| set_kernel("select_rows", on)),
+    ("own loss", |on| set_kernel("linear_cross_entropy", on)),
     ("tanh of near elements", forms::set_near_tanh),
     ("bounded tanh", forms::set_bounded_tanh),
     ("quotients of two units", forms::set_quotients),
 ];
+
+fn set_kernel(name: &str, on: bool) {
+    paths::set_kernel(OPERATIONS.named(name), on);
+}
 
 fn main() -> io::Result<()> {
     let threads = limit_threads();
@@ -67,12 +65,8 @@ fn run(threads: usize) -> io::Result<()> {
             let title = format!("decoding step b64 q1 k64 d256 h256{keys}");
             measure(&title, &|| decode(&device, scale), &options, &mut report);
         }
-        measure(
-            "additive b8 q128 k128 d256 h256, forward",
-            &|| attend(&device),
-            &options,
-            &mut report,
-        );
+        let title = "additive b8 q128 k128 d256 h256, forward";
+        measure(title, &|| attend(&device), &options, &mut report);
     }
     report.write(options.json.as_deref())
 }
@@ -92,7 +86,6 @@ fn measure(title: &str, make: &dyn Fn() -> Call, options: &Options, report: &mut
         })));
     }
     let results = compare(&mut candidates, options.rounds);
-    drop(candidates);
     print_measured(&results);
     for result in &results {
         report.add(title, "bet", result);

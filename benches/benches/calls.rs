@@ -6,12 +6,8 @@
 
 use std::io;
 
-use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local};
+use attention_benches::bench::{Bench, PASSES};
 use attention_benches::composed;
-use attention_benches::machine::{among_threads, limit_threads};
-use attention_benches::options::Options;
-use attention_benches::report::Report;
 use attention_benches::tensors::{Call, call, call_of, finish, random};
 use attention_core::stateful::{LocationAttentionConfig, LocationFeatures, StatefulAttention};
 use attention_core::{
@@ -43,56 +39,9 @@ const FILTERS: usize = 32;
 const WIDTH: usize = 31;
 
 fn main() -> io::Result<()> {
-    let threads = limit_threads();
-    among_threads(threads, || run(threads))
-}
-
-fn run(threads: usize) -> io::Result<()> {
-    let options = Options::from_command_line();
-    let mut baselines = Baselines::start("calls.py", threads);
-    let mut report = Report::start(threads);
-    report.add_baselines(&baselines);
-    for work in works() {
-        // A cache is for inference.
-        let is_cached = work.kind.starts_with("cached");
-        let passes = ["forward", "forward + backward"];
-        for pass in passes.into_iter().take(if is_cached { 1 } else { 2 }) {
-            let title = format!("{}, {pass}", work.title());
-            if !options.wants(&title) {
-                continue;
-            }
-            println!("{title}");
-            let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-            for (backend, device) in options.devices() {
-                let device = match pass {
-                    "forward" => device,
-                    _ => device.autodiff(),
-                };
-                for (name, call) in calls(&work, &device) {
-                    let local = Local::new(format!("{name}, {backend}"), call);
-                    candidates.push(Box::new(local.on(&device)));
-                }
-            }
-            if let Ok(baselines) = &mut baselines {
-                for candidate in work.baselines() {
-                    let setup = json!({
-                        "candidate": candidate,
-                        "kind": work.kind,
-                        "pass": pass,
-                        "batch": work.batch,
-                        "queries": work.queries,
-                        "keys": work.keys,
-                        "units": work.units,
-                        "heads": HEADS,
-                    });
-                    baselines.add_to(&mut candidates, candidate, setup);
-                }
-            }
-            let work = [title.as_str(), pass];
-            report.measure(work, candidates, &mut baselines, options.rounds)?;
-        }
-    }
-    report.write(options.json.as_deref())
+    Bench::run("calls.py", |bench| {
+        works().iter().try_for_each(|work| work.time(bench))
+    })
 }
 
 /// A call to time.
@@ -105,14 +54,32 @@ struct Work {
 }
 
 impl Work {
+    fn time(&self, bench: &mut Bench) -> io::Result<()> {
+        // A cache is for inference.
+        let is_cached = self.kind.starts_with("cached");
+        let passes = if is_cached { &PASSES[..1] } else { &PASSES };
+        for pass in passes {
+            let title = format!("{}, {pass}", self.title());
+            let calls = |device: &Device| calls(self, device);
+            bench.time([&title, pass], calls, self.baselines(), |candidate| {
+                json!({
+                    "candidate": candidate,
+                    "kind": self.kind,
+                    "pass": pass,
+                    "batch": self.batch,
+                    "queries": self.queries,
+                    "keys": self.keys,
+                    "units": self.units,
+                    "heads": HEADS,
+                })
+            })?;
+        }
+        Ok(())
+    }
+
     fn title(&self) -> String {
-        let Self {
-            kind,
-            batch,
-            queries,
-            keys,
-            units,
-        } = self;
+        let (kind, batch, units) = (self.kind, self.batch, self.units);
+        let (queries, keys) = (self.queries, self.keys);
         format!("{kind} b{batch} q{queries} k{keys} units {units}")
     }
 
@@ -161,15 +128,10 @@ fn works() -> Vec<Work> {
 
 /// Ours and its peers; on a device that trains, with the gradients of inputs and weights.
 fn calls(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
-    let Work {
-        kind,
-        batch,
-        queries,
-        keys,
-        units,
-    } = *work;
-    let inputs = [queries, keys, keys].map(|rows| random([batch, rows, units], device));
-    match kind {
+    let (batch, units) = (work.batch, work.units);
+    let rows = [work.queries, work.keys, work.keys];
+    let inputs = rows.map(|rows| random([batch, rows, units], device));
+    match work.kind {
         "additive" => {
             let ours = AdditiveAttentionConfig::new(units, units, units).init(device);
             let score = ours.score.clone();

@@ -5,11 +5,7 @@
 
 use std::io;
 
-use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local};
-use attention_benches::machine::{among_threads, limit_threads};
-use attention_benches::options::Options;
-use attention_benches::report::Report;
+use attention_benches::bench::Bench;
 use attention_benches::tensors::{Call, finish, random};
 use attention_core::score::DotProductScoreConfig;
 use attention_core::{Attention, DotProductScore, KeyValueCache, Mask, Memory, NewRows};
@@ -22,45 +18,31 @@ const BATCHES: [usize; 2] = [1, 8];
 const KEYS: [usize; 3] = [256, 1024, 4096];
 
 fn main() -> io::Result<()> {
-    let threads = limit_threads();
-    among_threads(threads, || run(threads))
-}
-
-fn run(threads: usize) -> io::Result<()> {
-    let options = Options::from_command_line();
-    let mut baselines = Baselines::start("generate.py", threads);
-    let mut report = Report::start(threads);
-    report.add_baselines(&baselines);
-    for (batch, keys) in BATCHES
-        .into_iter()
-        .flat_map(|batch| KEYS.map(|keys| (batch, keys)))
-    {
-        let title = format!("append and attend b{batch} heads {HEADS} d{SIZE} cached {keys}");
-        if !options.wants(&title) {
-            continue;
-        }
-        println!("{title}");
-        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-        for (backend, device) in options.devices() {
-            let steps = [
-                ("cache", by_cache(&device, batch, keys)),
-                ("by hand", by_hand(&device, batch, keys)),
-                ("concatenated", by_concatenation(&device, batch, keys)),
-            ];
-            for (name, step) in steps {
-                let local = Local::new(format!("{name}, {backend}"), step);
-                candidates.push(Box::new(local.on(&device)));
+    Bench::run("generate.py", |bench| {
+        for batch in BATCHES {
+            for keys in KEYS {
+                time(bench, batch, keys)?;
             }
         }
-        if let Ok(baselines) = &mut baselines {
-            let device = options.baselines_device();
-            let setup = json!({"device": device, "batch": batch, "heads": HEADS, "size": SIZE, "keys": keys});
-            baselines.add_to(&mut candidates, "PyTorch SDPA", setup);
-        }
-        let work = [title.as_str(), "step"];
-        report.measure(work, candidates, &mut baselines, options.rounds)?;
-    }
-    report.write(options.json.as_deref())
+        Ok(())
+    })
+}
+
+fn time(bench: &mut Bench, batch: usize, keys: usize) -> io::Result<()> {
+    let title = format!("append and attend b{batch} heads {HEADS} d{SIZE} cached {keys}");
+    let calls = |device: &Device| {
+        vec![
+            ("cache", by_cache(device, batch, keys)),
+            ("by hand", by_hand(device, batch, keys)),
+            ("concatenated", by_concatenation(device, batch, keys)),
+        ]
+    };
+    let device = bench.options.baselines_device();
+    let setup =
+        json!({"device": device, "batch": batch, "heads": HEADS, "size": SIZE, "keys": keys});
+    bench.time([&title, "step"], calls, &["PyTorch SDPA"], |_| {
+        setup.clone()
+    })
 }
 
 fn attention() -> Attention<DotProductScore> {
@@ -81,14 +63,8 @@ fn by_cache(device: &Device, batch: usize, len: usize) -> Call {
     let attention = attention();
     let mut cache = KeyValueCache::with_capacity(2 * len);
     let [keys, values] = prompt(device, batch, len);
-    attention.forward_cached(
-        keys.clone(),
-        keys,
-        values,
-        NewRows::All,
-        &mut cache,
-        Mask::none(),
-    );
+    let (query, mask) = (keys.clone(), Mask::none());
+    attention.forward_cached(query, keys, values, NewRows::All, &mut cache, mask);
     let [query, key, value] = token(device, batch);
     let lengths = vec![len; batch];
     Box::new(move || {

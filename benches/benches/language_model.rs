@@ -5,11 +5,7 @@
 
 use std::io;
 
-use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local};
-use attention_benches::machine::{among_threads, limit_threads};
-use attention_benches::options::Options;
-use attention_benches::report::Report;
+use attention_benches::bench::Bench;
 use attention_benches::tensors::Call;
 use attention_core::{DotProductScore, Mask, Memory};
 use attention_transformers::layer::TransformerEncoderLayer;
@@ -37,83 +33,52 @@ const TOKENS: [usize; 2] = [256, 1024];
 type Model = LanguageModel<DotProductScore>;
 
 fn main() -> io::Result<()> {
-    let threads = limit_threads();
-    among_threads(threads, || run(threads))
-}
-
-fn run(threads: usize) -> io::Result<()> {
-    let options = Options::from_command_line();
-    let mut baselines = Baselines::start("language_model.py", threads);
-    let mut report = Report::start(threads);
-    report.add_baselines(&baselines);
-    for (batch, tokens) in BATCHES
-        .into_iter()
-        .flat_map(|batch| TOKENS.map(|tokens| (batch, tokens)))
-    {
-        let title = format!(
-            "generation b{batch} tokens {tokens} layers {LAYERS} d{SIZE} heads {HEADS} feed-forward {FEED_FORWARD} \
-             vocabulary {VOCAB}"
-        );
-        if !options.wants(&title) {
-            continue;
-        }
-        println!("{title}");
-        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-        for (backend, device) in options.devices() {
-            let model = model(&device);
-            let expected = by_cache(&model, batch, tokens.min(32));
-            let got = by_hand(&model, batch, tokens.min(32));
-            assert_eq!(got, expected, "the same tokens by hand");
-            let calls: [(&str, Call); 2] = [
-                (
-                    "ours",
-                    calling(model.clone(), move |model| {
-                        by_cache(model, batch, tokens);
-                    }),
-                ),
-                (
-                    "by hand",
-                    calling(model, move |model| {
-                        by_hand(model, batch, tokens);
-                    }),
-                ),
-            ];
-            for (name, call) in calls {
-                let local = Local::new(format!("{name}, {backend}"), call);
-                candidates.push(Box::new(local.on(&device)));
+    Bench::run("language_model.py", |bench| {
+        for batch in BATCHES {
+            for tokens in TOKENS {
+                time(bench, batch, tokens)?;
             }
         }
-        if let Ok(baselines) = &mut baselines {
-            let setup = json!({
-                "device": options.baselines_device(),
-                "batch": batch,
-                "tokens": tokens,
-                "layers": LAYERS,
-                "size": SIZE,
-                "heads": HEADS,
-                "feed_forward": FEED_FORWARD,
-                "vocab": VOCAB,
-            });
-            baselines.add_to(&mut candidates, "PyTorch eager", setup);
-        }
-        let work = [title.as_str(), "generation"];
-        report.measure(work, candidates, &mut baselines, options.rounds)?;
-    }
-    report.write(options.json.as_deref())
+        Ok(())
+    })
 }
 
-fn calling(model: Model, generate: impl Fn(&Model) + 'static) -> Call {
-    Box::new(move || generate(&model))
+fn time(bench: &mut Bench, batch: usize, tokens: usize) -> io::Result<()> {
+    let title = format!(
+        "generation b{batch} tokens {tokens} layers {LAYERS} d{SIZE} heads {HEADS} feed-forward {FEED_FORWARD} \
+         vocabulary {VOCAB}"
+    );
+    let calls = |device: &Device| {
+        let ours = model(device);
+        let expected = by_cache(&ours, batch, tokens.min(32));
+        let got = by_hand(&ours, batch, tokens.min(32));
+        assert_eq!(got, expected, "the same tokens by hand");
+        let other = ours.clone();
+        let ours: Call = Box::new(move || drop(by_cache(&ours, batch, tokens)));
+        let by_hand: Call = Box::new(move || drop(by_hand(&other, batch, tokens)));
+        vec![("ours", ours), ("by hand", by_hand)]
+    };
+    let device = bench.options.baselines_device();
+    bench.time([&title, "generation"], calls, &["PyTorch eager"], |_| {
+        json!({
+            "device": device,
+            "batch": batch,
+            "tokens": tokens,
+            "layers": LAYERS,
+            "size": SIZE,
+            "heads": HEADS,
+            "feed_forward": FEED_FORWARD,
+            "vocab": VOCAB,
+        })
+    })
 }
 
 fn model(device: &Device) -> Model {
     device.seed(0);
     let layer = TransformerLayerConfig::new(SIZE, HEADS, FEED_FORWARD)
         .with_activation(FeedForwardActivation::Gelu);
-    let most = TOKENS[TOKENS.len() - 1];
-    let positions = PositionEmbeddingConfig::Learned {
-        max_positions: most,
-    };
+    let [_, max_positions] = TOKENS;
+    let positions = PositionEmbeddingConfig::Learned { max_positions };
     let embedding = TokenEmbeddingConfig::new(VOCAB, SIZE).with_positions(positions);
     let stack = TransformerEncoderConfig::new(layer, LAYERS);
     LanguageModelConfig::new(embedding, stack).init(device)
@@ -163,11 +128,8 @@ fn layer_by_hand(
 ) -> Tensor<3> {
     let [batch, _, _] = rows.dims();
     let apply = |of: &Linear, rows: Tensor<3>| {
-        linear(
-            rows,
-            of.weight.val(),
-            of.bias.as_ref().map(|bias| bias.val()),
-        )
+        let bias = of.bias.as_ref().map(|bias| bias.val());
+        linear(rows, of.weight.val(), bias)
     };
     let attention = &layer.attention;
     let normalized = layer.attention_residual.norm.forward(rows.clone());
@@ -184,9 +146,8 @@ fn layer_by_hand(
         .each_ref()
         .map(|rows| rows.clone().narrow(2, 0, at + 1));
     let memory = Memory::of_projected(keys, values, Mask::none());
-    let context = attention
-        .attention
-        .attend(heads(&attention.query), &memory, Mask::none());
+    let query = heads(&attention.query);
+    let context = attention.attention.attend(query, &memory, Mask::none());
     let context = context.reshape([batch, 1, SIZE]);
     let output = attention.output.as_ref().expect("an output projection");
     let rows = rows + apply(output, context);

@@ -7,11 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local};
-use attention_benches::machine::{among_threads, limit_threads};
-use attention_benches::options::Options;
-use attention_benches::report::Report;
+use attention_benches::bench::{Bench, PASSES};
 use attention_benches::tensors::{Call, call, random};
 use attention_core::Mask;
 use attention_core::functional::{
@@ -117,6 +113,25 @@ struct Work {
 }
 
 impl Work {
+    fn time(&self, bench: &mut Bench) -> io::Result<()> {
+        for pass in PASSES {
+            let title = format!("{}, {pass}", self.title());
+            let calls = |device: &Device| calls(self, device);
+            bench.time([&title, pass], calls, self.baselines(), |candidate| {
+                json!({
+                    "candidate": candidate,
+                    "score": self.score,
+                    "pass": pass,
+                    "shape": self.shape,
+                    "size": self.size,
+                    "slope": SLOPE,
+                    "cap": CAP,
+                })
+            })?;
+        }
+        Ok(())
+    }
+
     fn title(&self) -> String {
         let [batch, heads, queries, keys] = self.shape;
         let Self { score, size, .. } = self;
@@ -150,52 +165,9 @@ fn works() -> Vec<Work> {
 }
 
 fn main() -> io::Result<()> {
-    let threads = limit_threads();
-    among_threads(threads, || run(threads))
-}
-
-fn run(threads: usize) -> io::Result<()> {
-    let options = Options::from_command_line();
-    let mut baselines = Baselines::start("own_score.py", threads);
-    let mut report = Report::start(threads);
-    report.add_baselines(&baselines);
-    for work in works() {
-        for pass in ["forward", "forward + backward"] {
-            let title = format!("{}, {pass}", work.title());
-            if !options.wants(&title) {
-                continue;
-            }
-            println!("{title}");
-            let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-            for (backend, device) in options.devices() {
-                let device = match pass {
-                    "forward" => device,
-                    _ => device.autodiff(),
-                };
-                for (name, call) in calls(&work, &device) {
-                    let local = Local::new(format!("{name}, {backend}"), call);
-                    candidates.push(Box::new(local.on(&device)));
-                }
-            }
-            if let Ok(baselines) = &mut baselines {
-                for candidate in work.baselines() {
-                    let setup = json!({
-                        "candidate": candidate,
-                        "score": work.score,
-                        "pass": pass,
-                        "shape": work.shape,
-                        "size": work.size,
-                        "slope": SLOPE,
-                        "cap": CAP,
-                    });
-                    baselines.add_to(&mut candidates, candidate, setup);
-                }
-            }
-            let work = [title.as_str(), pass];
-            report.measure(work, candidates, &mut baselines, options.rounds)?;
-        }
-    }
-    report.write(options.json.as_deref())
+    Bench::run("own_score.py", |bench| {
+        works().iter().try_for_each(|work| work.time(bench))
+    })
 }
 
 /// Ours and its peers; on a device that trains, with the gradients of inputs and weights.

@@ -5,11 +5,7 @@
 
 use std::io;
 
-use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local, compare};
-use attention_benches::machine::{among_threads, limit_threads};
-use attention_benches::options::Options;
-use attention_benches::report::{Report, print_measured};
+use attention_benches::bench::{Bench, PASSES};
 use attention_benches::tensors::{Call, call_of, numbers, random};
 use burn::nn::gru::GruConfig;
 use burn::nn::lstm::LstmConfig;
@@ -26,57 +22,23 @@ const SIZE: usize = 256;
 type Layer = Box<dyn Fn(Tensor<3>) -> Tensor<3>>;
 
 fn main() -> io::Result<()> {
-    let threads = limit_threads();
-    among_threads(threads, || run(threads))
-}
-
-fn run(threads: usize) -> io::Result<()> {
-    let options = Options::from_command_line();
-    let mut baselines = Baselines::start("recurrent.py", threads);
-    let mut report = Report::start(threads);
-    report.add_baselines(&baselines);
-    for (cell, kind) in [("GRU", CellKind::Gru), ("LSTM", CellKind::Lstm)] {
-        for pass in ["forward", "forward + backward"] {
-            let title = format!("{cell} b{BATCH} steps {STEPS} size {SIZE}, {pass}");
-            if !options.wants(&title) {
-                continue;
-            }
-            println!("{title}");
-            let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-            for (backend, device) in options.devices() {
-                let device = match pass {
-                    "forward" => device,
-                    _ => device.autodiff(),
+    Bench::run("recurrent.py", |bench| {
+        for (cell, kind) in [("GRU", CellKind::Gru), ("LSTM", CellKind::Lstm)] {
+            for pass in PASSES {
+                let title = format!("{cell} b{BATCH} steps {STEPS} size {SIZE}, {pass}");
+                let calls = |device: &Device| {
+                    vec![
+                        ("ours", call(ours(kind, device), device)),
+                        ("Burn", call(burns(kind, device), device)),
+                    ]
                 };
-                for (name, layer) in [
-                    ("ours", ours(kind, &device)),
-                    ("Burn", burns(kind, &device)),
-                ] {
-                    let call = call(layer, &device);
-                    let local = Local::new(format!("{name}, {backend}"), call);
-                    candidates.push(Box::new(local.on(&device)));
-                }
-            }
-            if let Ok(baselines) = &mut baselines {
-                let name = "PyTorch";
-                let setup = json!({
-                    "cell": cell,
-                    "pass": pass,
-                    "batch": BATCH,
-                    "steps": STEPS,
-                    "size": SIZE,
-                });
-                baselines.add_to(&mut candidates, name, setup);
-            }
-            let results = compare(&mut candidates, options.rounds);
-            drop(candidates);
-            print_measured(&results);
-            for result in &results {
-                report.add(&title, pass, result);
+                bench.time([&title, pass], calls, &["PyTorch"], |_| {
+                    json!({"cell": cell, "pass": pass, "batch": BATCH, "steps": STEPS, "size": SIZE})
+                })?;
             }
         }
-    }
-    report.write(options.json.as_deref())
+        Ok(())
+    })
 }
 
 fn ours(kind: CellKind, device: &Device) -> Layer {
@@ -109,8 +71,7 @@ fn call(layer: Layer, device: &Device) -> Call {
     call_of(device, move || {
         let outputs = layer(input.clone()) * output_gradient.clone();
         let gradients = outputs.sum().backward();
-        input
-            .grad(&gradients)
-            .expect("the input has a part in the outputs")
+        let gradient = input.grad(&gradients);
+        gradient.expect("the input has a part in the outputs")
     })
 }

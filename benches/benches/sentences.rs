@@ -6,11 +6,7 @@
 
 use std::io;
 
-use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local};
-use attention_benches::machine::{among_threads, limit_threads};
-use attention_benches::options::Options;
-use attention_benches::report::Report;
+use attention_benches::bench::Bench;
 use attention_benches::tensors::{Call, finish};
 use attention_core::NewRows;
 use attention_transformers::hub::load_bert_encoder;
@@ -24,41 +20,25 @@ const BATCHES: [usize; 2] = [1, 32];
 const TOKENS: std::ops::Range<usize> = 7..27;
 
 fn main() -> io::Result<()> {
-    let threads = limit_threads();
-    among_threads(threads, || run(threads))
-}
-
-fn run(threads: usize) -> io::Result<()> {
     let Ok(folder) = std::env::var("ATTENTION_MODEL") else {
         println!("skipped: set ATTENTION_MODEL to a folder of a BERT");
         return Ok(());
     };
-    let options = Options::from_command_line();
-    let mut baselines = Baselines::start("sentences.py", threads);
-    let mut report = Report::start(threads);
-    report.add_baselines(&baselines);
-    for size in BATCHES {
-        let title = format!("{TEXTS} sentences b{size}");
-        if !options.wants(&title) {
-            continue;
+    Bench::run("sentences.py", |bench| {
+        for size in BATCHES {
+            let title = format!("{TEXTS} sentences b{size}");
+            let calls = |device: &Device| {
+                let call = embed(&folder, batches(size), device.clone());
+                vec![("ours", call)]
+            };
+            let names = ["PyTorch eager", "torch.compile", "ONNX Runtime"];
+            bench.time([&title, "embeddings"], calls, &names, |name| {
+                let batches = batches(size);
+                json!({"candidate": name, "folder": folder, "batches": batches})
+            })?;
         }
-        println!("{title}");
-        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-        for (backend, device) in options.devices() {
-            let call = embed(&folder, batches(size), device.clone());
-            let local = Local::new(format!("ours, {backend}"), call);
-            candidates.push(Box::new(local.on(&device)));
-        }
-        if let Ok(baselines) = &mut baselines {
-            for name in ["PyTorch eager", "torch.compile", "ONNX Runtime"] {
-                let setup = json!({"candidate": name, "folder": folder, "batches": batches(size)});
-                baselines.add_to(&mut candidates, name, setup);
-            }
-        }
-        let work = [title.as_str(), "embeddings"];
-        report.measure(work, candidates, &mut baselines, options.rounds)?;
-    }
-    report.write(options.json.as_deref())
+        Ok(())
+    })
 }
 
 /// The tokens of texts in batches of `size`, the shortest first.

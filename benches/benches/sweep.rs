@@ -23,34 +23,20 @@ const HEADS: usize = 8;
 const LIMIT: usize = 1 << 30;
 
 /// `[queries, keys, hidden]`: each grows in its turn, then many keys.
+#[rustfmt::skip]
 const ADDITIVE: [[usize; 3]; 13] = [
-    [1, 128, 256],
-    [16, 128, 256],
-    [128, 128, 256],
-    [512, 128, 256],
-    [64, 16, 256],
-    [64, 128, 256],
-    [64, 1024, 256],
-    [64, 4096, 256],
-    [128, 128, 16],
-    [128, 128, 64],
-    [128, 128, 1024],
-    [4, 4096, 64],
-    [4, 16384, 64],
+    [1, 128, 256], [16, 128, 256], [128, 128, 256], [512, 128, 256],
+    [64, 16, 256], [64, 128, 256], [64, 1024, 256], [64, 4096, 256],
+    [128, 128, 16], [128, 128, 64], [128, 128, 1024],
+    [4, 4096, 64], [4, 16384, 64],
 ];
 
 /// `[queries, keys, size]`: queries and keys grow, then the size, then many keys.
+#[rustfmt::skip]
 const DOT_PRODUCT: [[usize; 3]; 10] = [
-    [256, 256, 64],
-    [512, 512, 64],
-    [1024, 1024, 64],
-    [2048, 2048, 64],
-    [512, 512, 16],
-    [512, 512, 256],
-    [1, 4096, 64],
-    [16, 1024, 64],
-    [16, 4096, 64],
-    [16, 16384, 64],
+    [256, 256, 64], [512, 512, 64], [1024, 1024, 64], [2048, 2048, 64],
+    [512, 512, 16], [512, 512, 256],
+    [1, 4096, 64], [16, 1024, 64], [16, 4096, 64], [16, 16384, 64],
 ];
 
 fn main() -> io::Result<()> {
@@ -78,13 +64,8 @@ fn main() -> io::Result<()> {
             print_head();
             for &point in sweep.points {
                 let passes = (sweep.passes)(point, &device);
-                sweep.measure(
-                    point,
-                    passes,
-                    (backend, &device),
-                    options.rounds,
-                    &mut report,
-                );
+                let named = (backend, &device);
+                sweep.measure(point, passes, named, options.rounds, &mut report);
             }
             println!();
         }
@@ -112,21 +93,17 @@ fn additive([queries, keys, hidden]: [usize; 3], device: &Device) -> Vec<Pass> {
     let sizes = [queries, keys, keys];
     let problem = |device: &Device| {
         let module = AdditiveAttentionConfig::new(SIZE, SIZE, hidden).init(device);
-        (
-            module,
-            sizes.map(|rows| random([BATCH, rows, SIZE], device)),
-        )
+        let inputs = sizes.map(|rows| random([BATCH, rows, SIZE], device));
+        (module, inputs)
     };
     let all_pairs = BATCH * queries * keys * hidden;
     let pass = |name, device: &Device, copies: usize| {
         let (module, inputs) = problem(device);
         let score = module.score.clone();
         let parameters = [&score.query, &score.key, &score.value].map(|linear| linear.weight.val());
-        let composed = fits(copies * all_pairs).then(|| {
-            call(inputs.clone(), &parameters, move |inputs| {
-                composed::additive(inputs, &score)
-            })
-        });
+        let composed = move |inputs| composed::additive(inputs, &score);
+        let composed =
+            fits(copies * all_pairs).then(|| call(inputs.clone(), &parameters, composed));
         let ours = move |[q, k, v]: [Tensor<3>; 3]| module.forward(q, k, v, Mask::none());
         Pass {
             name,
@@ -134,6 +111,7 @@ fn additive([queries, keys, hidden]: [usize; 3], device: &Device) -> Vec<Pass> {
             composed,
         }
     };
+    let training = device.clone().autodiff();
     let (module, inputs) = problem(device);
     let with_weights = move || {
         let [q, k, v] = inputs.clone();
@@ -148,11 +126,7 @@ fn additive([queries, keys, hidden]: [usize; 3], device: &Device) -> Vec<Pass> {
             ours: Box::new(with_weights),
             composed: None,
         },
-        pass(
-            "context, backward",
-            &device.clone().autodiff(),
-            BACKWARD_COPIES,
-        ),
+        pass("context, backward", &training, BACKWARD_COPIES),
     ]
 }
 
@@ -168,13 +142,10 @@ fn dot_product([queries, keys, size]: [usize; 3], device: &Device) -> Vec<Pass> 
             composed: fits(copies * all_pairs).then(|| call(inputs, &[], composed::dot_product)),
         }
     };
+    let training = device.clone().autodiff();
     vec![
         pass("context", device, FORWARD_COPIES),
-        pass(
-            "context, backward",
-            &device.clone().autodiff(),
-            BACKWARD_COPIES,
-        ),
+        pass("context, backward", &training, BACKWARD_COPIES),
     ]
 }
 

@@ -5,12 +5,8 @@
 
 use std::io;
 
-use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local};
-use attention_benches::machine::{among_threads, limit_threads};
-use attention_benches::options::Options;
-use attention_benches::report::Report;
-use attention_benches::tensors::{call_of, numbers, random};
+use attention_benches::bench::Bench;
+use attention_benches::tensors::{Call, call_of, numbers, random};
 use attention_core::{Mask, MultiHeadAttention};
 use attention_transformers::burn_nn as drop_in;
 use attention_transformers::{
@@ -31,58 +27,44 @@ const FEED_FORWARD: usize = 4 * SIZE;
 const TEXTS: [[usize; 2]; 3] = [[4, 512], [4, 1024], [1, 4096]];
 
 fn main() -> io::Result<()> {
-    let threads = limit_threads();
-    among_threads(threads, || run(threads))
+    Bench::run("transformer.py", |bench| {
+        TEXTS.into_iter().try_for_each(|text| time(bench, text))
+    })
 }
 
-fn run(threads: usize) -> io::Result<()> {
-    let options = Options::from_command_line();
-    let mut baselines = Baselines::start("transformer.py", threads);
-    let mut report = Report::start(threads);
-    report.add_baselines(&baselines);
-    for [batch, tokens] in TEXTS {
-        let title = format!(
-            "training step of an encoder b{batch} tokens {tokens} layers {LAYERS} d{SIZE} heads {HEADS} \
-             feed-forward {FEED_FORWARD}"
-        );
-        if !options.wants(&title) {
-            continue;
-        }
-        println!("{title}");
-        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-        for (backend, device) in options.devices() {
-            let device = device.autodiff();
-            let input = random([batch, tokens, SIZE], &device);
-            let output_gradient = numbers([batch, tokens, SIZE], &device);
-            for (name, encoder) in encoders(&input, &output_gradient) {
-                let (input, output_gradient) = (input.clone(), output_gradient.clone());
-                // The gradients of the parameters are computed before the input's, and dropped.
-                let step = call_of(&device, move || {
-                    input_gradient(&encoder, &input, &output_gradient)
-                });
-                let local = Local::new(format!("{name}, {backend}"), step);
-                candidates.push(Box::new(local.on(&device)));
-            }
-        }
-        if let Ok(baselines) = &mut baselines {
-            for name in ["PyTorch eager", "torch.compile"] {
-                let setup = json!({
-                    "candidate": name,
-                    "device": options.baselines_device(),
-                    "batch": batch,
-                    "tokens": tokens,
-                    "layers": LAYERS,
-                    "size": SIZE,
-                    "heads": HEADS,
-                    "feed_forward": FEED_FORWARD,
-                });
-                baselines.add_to(&mut candidates, name, setup);
-            }
-        }
-        let work = [title.as_str(), "step"];
-        report.measure(work, candidates, &mut baselines, options.rounds)?;
-    }
-    report.write(options.json.as_deref())
+fn time(bench: &mut Bench, [batch, tokens]: [usize; 2]) -> io::Result<()> {
+    let title = format!(
+        "training step of an encoder b{batch} tokens {tokens} layers {LAYERS} d{SIZE} heads {HEADS} \
+         feed-forward {FEED_FORWARD}"
+    );
+    let device = bench.options.baselines_device();
+    let names = ["PyTorch eager", "torch.compile"];
+    let calls = |device: &Device| steps([batch, tokens, SIZE], &device.clone().autodiff());
+    bench.time([&title, "step"], calls, &names, |name| {
+        json!({
+            "candidate": name,
+            "device": device,
+            "batch": batch,
+            "tokens": tokens,
+            "layers": LAYERS,
+            "size": SIZE,
+            "heads": HEADS,
+            "feed_forward": FEED_FORWARD,
+        })
+    })
+}
+
+fn steps(shape: [usize; 3], device: &Device) -> Vec<(&'static str, Call)> {
+    let input = random(shape, device);
+    let output_gradient = numbers(shape, device);
+    let encoders = encoders(&input, &output_gradient);
+    let steps = encoders.map(|(name, encoder)| {
+        let (input, output_gradient) = (input.clone(), output_gradient.clone());
+        // The gradients of the parameters are computed before the input's, and dropped.
+        let gradient = move || input_gradient(&encoder, &input, &output_gradient);
+        (name, call_of(device, gradient))
+    });
+    steps.into()
 }
 
 /// From the inputs of an encoder to its outputs.
@@ -141,17 +123,14 @@ fn ours(other: &drop_in::TransformerEncoder, device: &Device) -> Encode {
 fn input_gradient(encoder: &Encode, input: &Tensor<3>, output_gradient: &Tensor<3>) -> Tensor<3> {
     let outputs = encoder(input.clone()) * output_gradient.clone();
     let gradients = outputs.sum().backward();
-    input
-        .grad(&gradients)
-        .expect("the input has a part in the outputs")
+    let gradient = input.grad(&gradients);
+    gradient.expect("the input has a part in the outputs")
 }
 
 /// To a ten-thousandth of the largest element.
 fn assert_close(ours: Tensor<3>, burns: Tensor<3>) {
     let [difference, largest] =
         [ours - burns.clone(), burns].map(|tensor| tensor.abs().max().into_scalar::<f32>());
-    assert!(
-        difference <= 1e-4 * largest,
-        "ours and Burn's differ by {difference}, of at most {largest}"
-    );
+    let what = format!("ours and Burn's differ by {difference}, of at most {largest}");
+    assert!(difference <= 1e-4 * largest, "{what}");
 }

@@ -128,12 +128,8 @@ impl Candidate for Baseline {
     fn rest(&mut self) -> bool {
         // On a GPU both sides live on the same memory.
         let is_on_gpu = self.setup["device"] == "cuda";
-        is_on_gpu
-            && self
-                .clock
-                .borrow_mut()
-                .ask(&json!({ "rest": null }))
-                .is_ok()
+        let rest = json!({ "rest": null });
+        is_on_gpu && self.clock.borrow_mut().ask(&rest).is_ok()
     }
 }
 
@@ -161,13 +157,12 @@ impl Process {
     }
 
     fn ask(&mut self, command: &Value) -> Result<Value, String> {
-        let ended = |_| "the process of the baselines has ended".to_string();
+        let ended = "the process of the baselines has ended";
         let commands = self.commands.as_mut().expect("open until dropped");
-        writeln!(commands, "{command}").map_err(ended)?;
+        writeln!(commands, "{command}").map_err(|_| ended)?;
         let mut answer = String::new();
-        self.answers.read_line(&mut answer).map_err(ended)?;
-        serde_json::from_str(&answer)
-            .map_err(|_| "the process of the baselines has ended".to_string())
+        self.answers.read_line(&mut answer).map_err(|_| ended)?;
+        Ok(serde_json::from_str(&answer).map_err(|_| ended)?)
     }
 }
 

@@ -96,13 +96,10 @@ impl Candidate for Local<'_> {
     }
 
     fn rest(&mut self) -> bool {
-        match &self.memory {
-            Memory::Gpu(device) => {
-                device.memory_cleanup();
-                true
-            }
-            Memory::Host | Memory::Untold => false,
+        if let Memory::Gpu(device) = &self.memory {
+            device.memory_cleanup();
         }
+        matches!(self.memory, Memory::Gpu(_))
     }
 }
 

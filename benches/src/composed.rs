@@ -26,12 +26,10 @@ pub fn additive_decoding(inputs: [Tensor<3>; 3], score: &AdditiveScore) -> Tenso
     let queries = product(queries, score.query.weight.val());
     let sum = queries.unsqueeze_dim::<4>(2) + keys.unsqueeze_dim::<4>(1);
     let [batch, num_queries, num_keys, num_hiddens] = sum.dims();
-    let features = sum
-        .tanh()
-        .reshape([batch * num_queries * num_keys, num_hiddens]);
-    let scores = features
-        .matmul(score.value.weight.val())
-        .reshape([batch, num_queries, num_keys]);
+    let pairs = batch * num_queries * num_keys;
+    let features = sum.tanh().reshape([pairs, num_hiddens]);
+    let scores = features.matmul(score.value.weight.val());
+    let scores = scores.reshape([batch, num_queries, num_keys]);
     softmax(scores, 2).matmul(values)
 }
 

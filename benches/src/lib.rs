@@ -9,6 +9,7 @@
 )]
 
 pub mod baselines;
+pub mod bench;
 pub mod compare;
 pub mod composed;
 pub mod devices;

@@ -96,13 +96,11 @@ fn end_backward<const D: usize>(
     let mut gradients = (output * output_gradient).sum().backward();
     let missing = "every leaf has a part in the output";
     let leaves = inputs.iter().filter(|input| input.is_require_grad());
-    let of_inputs: Vec<Tensor<D>> = leaves
-        .map(|input| input.grad_remove(&mut gradients).expect(missing))
-        .collect();
-    let of_parameters: Vec<Tensor<2>> = parameters
-        .iter()
-        .map(|parameter| parameter.grad_remove(&mut gradients).expect(missing))
-        .collect();
+    let of_inputs = leaves.map(|input| input.grad_remove(&mut gradients).expect(missing));
+    let of_inputs: Vec<Tensor<D>> = of_inputs.collect();
+    let of_parameters = parameters.iter();
+    let of_parameters = of_parameters.map(|of| of.grad_remove(&mut gradients).expect(missing));
+    let of_parameters: Vec<Tensor<2>> = of_parameters.collect();
     ending.end(|| {
         of_inputs.into_iter().for_each(read);
         of_parameters.into_iter().for_each(read);

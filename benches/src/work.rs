@@ -99,23 +99,12 @@ impl Work {
 
     /// The name in tables.
     pub fn title(&self) -> String {
-        let Self {
-            batch,
-            heads,
-            queries,
-            keys,
-            size,
-            hidden,
-            ..
-        } = self;
+        let (batch, heads, hidden) = (self.batch, self.heads, self.hidden);
+        let sizes = format!("q{} k{} d{}", self.queries, self.keys, self.size);
         let title = match self.kind {
-            Kind::Additive => format!("additive b{batch} q{queries} k{keys} d{size} h{hidden}"),
-            Kind::Decoding => {
-                format!("additive, decoding step b{batch} q{queries} k{keys} d{size} h{hidden}")
-            }
-            Kind::DotProduct => {
-                format!("dot product b{batch} heads{heads} q{queries} k{keys} d{size}")
-            }
+            Kind::Additive => format!("additive b{batch} {sizes} h{hidden}"),
+            Kind::Decoding => format!("additive, decoding step b{batch} {sizes} h{hidden}"),
+            Kind::DotProduct => format!("dot product b{batch} heads{heads} {sizes}"),
         };
         match self.dtype {
             DType::F32 => title,

@@ -39,17 +39,12 @@ fn no_pair_of_query_and_key_takes_a_byte(name: &str, device: &Device) {
         assert!(whole <= 512 * rows, "{what}: {whole} bytes");
         let mask = causal.saturating_sub(whole);
         assert!(mask <= 32 * rows, "{what}: {mask} bytes for the mask");
-        let beside_extra_keys = AttentionOptions {
-            mask: Mask::causal(),
-            extra_keys: Some([(); 2].map(|()| Tensor::ones([1, 1, 1, 8], &device))),
-            ..Default::default()
-        };
-        let beside_extra_keys = peak(&device, beside_extra_keys);
-        println!("{what}: {causal} bytes causal, {beside_extra_keys} beside an extra key");
-        assert!(
-            beside_extra_keys <= causal + 512 * rows,
-            "{what}: {beside_extra_keys} bytes beside an extra key, {causal} without"
-        );
+        let mut options = AttentionOptions::from(Mask::causal());
+        options.extra_keys = Some([(); 2].map(|()| Tensor::ones([1, 1, 1, 8], &device)));
+        let beside = peak(&device, options);
+        let what = format!("{what}: {beside} bytes beside an extra key, {causal} without");
+        println!("{what}");
+        assert!(beside <= causal + 512 * rows, "{what}");
     }
 }
 
@@ -58,35 +53,22 @@ fn half_precision_is_not_copied(name: &str, device: &Device) {
     let shape = [16, 512, 64];
     let keys: usize = shape.iter().product();
     for dtype in [DType::F16, DType::BF16] {
-        let [keys_and_values, query] =
-            [shape, [16, 1, 64]].map(|shape| numbers(shape, device).cast(dtype));
+        let [rows, query] = [shape, [16, 1, 64]].map(|shape| numbers(shape, device).cast(dtype));
         let dot_product = DotProductAttentionConfig::new().init();
         let additive = AdditiveAttentionConfig::new(64, 64, 64).init(device);
         let additive = parameters::cast(additive, dtype);
-        let memories = [
-            dot_product.prepare(
-                keys_and_values.clone(),
-                keys_and_values.clone(),
-                Mask::none(),
-            ),
-            additive.prepare(keys_and_values.clone(), keys_and_values, Mask::none()),
-        ];
-        let steps: [(&str, &dyn Fn() -> Tensor<3>); 2] = [
-            ("dot product", &|| {
-                dot_product.attend(query.clone(), &memories[0], Mask::none())
-            }),
-            ("additive", &|| {
-                additive.attend(query.clone(), &memories[1], Mask::none())
-            }),
-        ];
+        let of_dot_product = dot_product.prepare(rows.clone(), rows.clone(), Mask::none());
+        let of_additive = additive.prepare(rows.clone(), rows, Mask::none());
+        let dot_product = || dot_product.attend(query.clone(), &of_dot_product, Mask::none());
+        let additive = || additive.attend(query.clone(), &of_additive, Mask::none());
+        let steps: [(&str, &dyn Fn() -> Tensor<3>); 2] =
+            [("dot product", &dot_product), ("additive", &additive)];
         for (attention, step) in steps {
             finish(step());
             let peak = peak_extra(|| finish(step()));
+            let what = format!("{name}, {dtype:?}, {attention}: {peak} bytes");
             // Widened values alone would take four bytes for each number.
-            assert!(
-                peak < keys as u64 / 2,
-                "{name}, {dtype:?}, {attention}: {peak} bytes"
-            );
+            assert!(peak < keys as u64 / 2, "{what}");
         }
     }
 }
@@ -96,33 +78,24 @@ fn shared_heads_are_not_copied(name: &str, device: &Device) {
     let module = MultiHeadAttentionConfig::new(64, 16)
         .with_num_key_value_heads(Some(1))
         .init(device);
-    let keys_and_values = numbers([2, 4096, 64], device);
-    let memory = module.prepare(
-        keys_and_values.clone(),
-        keys_and_values.clone(),
-        Mask::none(),
-    );
-    let bytes = 4 * [memory.keys(), memory.values()]
-        .map(|tensor| tensor.shape().num_elements())
-        .iter()
-        .sum::<usize>() as u64;
+    let rows = numbers([2, 4096, 64], device);
+    let memory = module.prepare(rows.clone(), rows.clone(), Mask::none());
+    let elements = [memory.keys(), memory.values()].map(|tensor| tensor.shape().num_elements());
+    let bytes = 4 * elements.iter().sum::<usize>() as u64;
     let works: [(&str, u64, &dyn Fn()); 2] = [
         ("a step", bytes / 2, &|| {
             finish(module.attend(numbers([2, 1, 64], device), &memory, Mask::none()));
         }),
         // The memory itself, and the products of the linear layers before they are split into heads.
         ("preparing", 4 * bytes, &|| {
-            let inputs = (keys_and_values.clone(), keys_and_values.clone());
-            std::hint::black_box(module.prepare(inputs.0, inputs.1, Mask::none()));
+            std::hint::black_box(module.prepare(rows.clone(), rows.clone(), Mask::none()));
         }),
     ];
     for (work, limit, call) in works {
         call();
         let peak = peak_extra(call);
-        assert!(
-            peak <= limit,
-            "{name}, {work}: {peak} bytes, of {bytes} of keys and values"
-        );
+        let what = format!("{name}, {work}: {peak} bytes, of {bytes} of keys and values");
+        assert!(peak <= limit, "{what}");
     }
 }
 
@@ -135,25 +108,16 @@ fn a_cache_takes_its_keys_and_values(name: &str, device: &Device) {
     let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
     let [query, key] = [32, KEY_HEADS].map(|heads| numbers([2, heads, 1, SIZE], device));
     let step = |cache: &mut KeyValueCache| {
-        let (query, key) = (query.clone(), key.clone());
-        finish(attention.forward_cached(
-            query,
-            key.clone(),
-            key,
-            NewRows::All,
-            cache,
-            Mask::none(),
-        ));
+        let (q, k, v) = (query.clone(), key.clone(), key.clone());
+        finish(attention.forward_cached(q, k, v, NewRows::All, cache, Mask::none()));
     };
     let bytes = (2 * 2 * KEY_HEADS * CAPACITY * SIZE * size_of::<f32>()) as u64;
     step(&mut KeyValueCache::with_capacity(CAPACITY));
     let mut cache = KeyValueCache::with_capacity(CAPACITY);
     let peak = peak_extra(|| (0..CAPACITY - 2).for_each(|_| step(&mut cache)));
+    let what = format!("{name}: {peak} bytes of a cache, of {bytes} of keys and values");
     // Burn copies zeros once where it makes a tensor of them: the values', beside the keys.
-    assert!(
-        peak <= bytes + bytes / 2 + bytes / 8,
-        "{name}: {peak} bytes of a cache, of {bytes} of keys and values"
-    );
+    assert!(peak <= bytes + bytes / 2 + bytes / 8, "{what}");
     let peak = peak_extra(|| step(&mut cache));
     assert!(peak <= bytes / 8, "{name}: {peak} bytes of a step");
     // Beams share the keys of their prefix, and what is left of them in the end has its own.
@@ -167,21 +131,14 @@ fn a_cache_takes_its_keys_and_values(name: &str, device: &Device) {
 
 /// The most bytes at once of a loss and its gradients, in a second step.
 fn training_peak(loss: impl Fn() -> Tensor<1>) -> u64 {
-    let step = || {
-        std::hint::black_box(loss().backward());
-    };
+    let step = || drop(std::hint::black_box(loss().backward()));
     step();
     peak_extra(step)
 }
 
 /// Numbers, as a leaf or frozen.
 fn leaf<const D: usize>(shape: [usize; D], device: &Device, is_frozen: bool) -> Tensor<D> {
-    let tensor = numbers(shape, device);
-    if is_frozen {
-        tensor
-    } else {
-        tensor.require_grad()
-    }
+    numbers(shape, device).set_require_grad(!is_frozen)
 }
 
 /// The gradient of a frozen tensor takes no memory, where the forward pass makes the gradients too.
@@ -202,10 +159,8 @@ fn frozen_tensors_of_cross_entropy_take_no_gradient(name: &str, device: &Device)
         });
         let elements = if frozen[0] { rows } else { classes } * size;
         let gradient = 4 * elements as u64;
-        assert!(
-            some + gradient <= all,
-            "{name}, frozen {what}: {some} bytes, {all} with its gradient of {gradient}"
-        );
+        let bytes = format!("{some} bytes, {all} with its gradient of {gradient}");
+        assert!(some + gradient <= all, "{name}, frozen {what}: {bytes}");
     }
 }
 
@@ -232,10 +187,8 @@ fn frozen_weights_of_recurrent_layers_take_no_gradient(name: &str, device: &Devi
             CellKind::Lstm => size,
         };
         let operands = 4 * (batch * steps * columns) as u64;
-        assert!(
-            some + operands <= all,
-            "{name}, {cell:?}: {some} bytes, {all} with the weight's gradient, made of {operands}"
-        );
+        let bytes = format!("{some} bytes, {all} with the weight's gradient, made of {operands}");
+        assert!(some + operands <= all, "{name}, {cell:?}: {bytes}");
     }
 }
 

@@ -44,12 +44,8 @@ fn files(folder: &str) -> Vec<(PathBuf, String)> {
 fn run(example: &str, folder: &Path) -> String {
     // This test lies in `deps`, beside the folder of the examples.
     let program = std::env::current_exe().unwrap();
-    let program = program
-        .parent()
-        .unwrap()
-        .with_file_name("examples")
-        .join(example);
-    let output = Command::new(&program)
+    let examples = program.parent().unwrap().with_file_name("examples");
+    let output = Command::new(examples.join(example))
         .current_dir(folder)
         .env("BURN_DEVICE", "flex")
         .output();
@@ -90,10 +86,8 @@ fn outputs_and_pictures_are_those_of_the_examples() {
             }
             let committed = fs::read_to_string(file).unwrap();
             if let Some(difference) = difference(&committed, &made) {
-                panic!(
-                    "{}: {difference}; WRITE_BOOK=1 writes it anew",
-                    file.display()
-                );
+                let file = file.display();
+                panic!("{file}: {difference}; WRITE_BOOK=1 writes it anew");
             }
         }
     }
@@ -135,9 +129,8 @@ fn parts(text: &str) -> Vec<Part> {
             continue;
         }
         // "NaN" is a word.
-        let number = word
-            .contains(|c: char| c.is_ascii_digit())
-            .then(|| word.parse().ok());
+        let has_digit = word.contains(|c: char| c.is_ascii_digit());
+        let number = has_digit.then(|| word.parse().ok());
         parts.push(match number.flatten() {
             Some(number) => Part::Number(number),
             None => Part::Word(word.to_string()),
@@ -149,13 +142,8 @@ fn parts(text: &str) -> Vec<Part> {
 #[test]
 fn differences_beyond_rounding_are_found() {
     let text = "<rect x=\"1.5\" fill=\"#FFF5F0\"/> loss 0.731, ░░ 10 %";
-    assert_eq!(
-        difference(
-            text,
-            &text.replace("0.731", "0.735").replace("FFF5F0", "FFF5F1")
-        ),
-        None
-    );
+    let near = text.replace("0.731", "0.735").replace("FFF5F0", "FFF5F1");
+    assert_eq!(difference(text, &near), None);
     assert!(difference(text, &text.replace("0.731", "0.931")).is_some());
     assert!(difference(text, &text.replace("loss", "error")).is_some());
     assert!(difference(text, &format!("{text} more")).is_some());

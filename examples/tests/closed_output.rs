@@ -53,18 +53,14 @@ fn examples_end_quietly_without_a_reader() {
 
 #[test]
 fn an_example_ends_quietly_in_a_pipe_to_head() {
-    let examples = examples();
-    let example = examples
-        .iter()
-        .find(|example| example.ends_with("additive_attention"));
-    let example = example.unwrap();
+    let mut examples = examples().into_iter();
+    let example = examples.find(|example| example.ends_with("additive_attention"));
+    let example = &example.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut child = start(example, folder.path());
-    let head = Command::new("head")
-        .arg("-1")
-        .stdin(child.stdout.take().unwrap())
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&head.stdout), "context:\n");
+    let stdout = child.stdout.take().unwrap();
+    let head = Command::new("head").arg("-1").stdin(stdout).output();
+    let printed = head.unwrap().stdout;
+    assert_eq!(String::from_utf8_lossy(&printed), "context:\n");
     assert_quiet(example, &child.wait_with_output().unwrap());
 }

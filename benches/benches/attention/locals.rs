@@ -7,7 +7,6 @@ use attention_benches::tensors::{Call, call, call_of, leaf, numbers, random};
 use attention_benches::work::{Kind, Work};
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory};
 use burn::tensor::module::attention;
-use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Device, Tensor};
 
 use crate::rows::{Row, Rows, Who};
@@ -77,15 +76,9 @@ fn additive(work: &Work, device: &Device) -> Vec<Attention> {
 }
 
 fn decoding(work: &Work, device: &Device) -> Vec<Attention> {
-    let module = AdditiveAttentionConfig::new(work.size, work.size, work.hidden).init(device);
-    let Work {
-        batch,
-        queries,
-        keys,
-        size,
-        hidden,
-        ..
-    } = *work;
+    let (batch, queries, keys) = (work.batch, work.queries, work.keys);
+    let (size, hidden) = (work.size, work.hidden);
+    let module = AdditiveAttentionConfig::new(size, size, hidden).init(device);
     let inputs = [(queries, size), (keys, hidden), (keys, size)]
         .map(|(rows, size)| random([batch, rows, size], device));
     let score = module.score.clone();
@@ -95,7 +88,8 @@ fn decoding(work: &Work, device: &Device) -> Vec<Attention> {
         if device.is_autodiff() {
             // A memory carries the graph of its projection, which the gradients would go through and use up. So the
             // projected keys are a leaf here.
-            let inputs = inputs.clone().map(|tensor| leaf(with_heads(tensor)));
+            let inputs = inputs.clone();
+            let inputs = inputs.map(|tensor| leaf(tensor.unsqueeze_dim::<4>(1)));
             let inputs = if is_frozen { freeze(inputs) } else { inputs };
             call(inputs, &parameters, move |[q, k, v]| {
                 module.attend(q, &Memory::of_projected(k, v, Mask::none()), Mask::none())
@@ -118,10 +112,6 @@ fn decoding(work: &Work, device: &Device) -> Vec<Attention> {
     ]
 }
 
-fn with_heads(tensor: Tensor<3>) -> Tensor<4> {
-    tensor.unsqueeze_dim(1)
-}
-
 /// Queries as they are, keys and values without a gradient. (Burn's `detach` of a leaf is a leaf again.)
 fn freeze([queries, keys, values]: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
     let [keys, values] = [keys, values].map(|rows| rows.set_require_grad(false));
@@ -134,17 +124,12 @@ fn dot_product(work: &Work, device: &Device) -> Vec<Attention> {
     });
     let module = DotProductAttentionConfig::new().init();
     let ours = move |[q, k, v]: [Tensor<4>; 3]| module.forward(q, k, v, Mask::none());
-    let burns = |[q, k, v]: [Tensor<4>; 3]| {
-        attention(q, k, v, None, None, AttentionModuleOptions::default())
-    };
+    let burns = |[q, k, v]: [Tensor<4>; 3]| attention(q, k, v, None, None, Default::default());
+    let composed = call(inputs.clone(), &[], composed::dot_product);
     vec![
         Attention::new(Who::Ours, "ours", call(inputs.clone(), &[], ours.clone())),
         Attention::new(Who::Frozen, FROZEN, call(freeze(inputs.clone()), &[], ours)),
-        Attention::new(
-            Who::Burn,
-            COMPOSED,
-            call(inputs.clone(), &[], composed::dot_product),
-        ),
+        Attention::new(Who::Burn, COMPOSED, composed),
         Attention::new(Who::Burn, "Burn's attention", call(inputs, &[], burns)),
     ]
 }

@@ -65,13 +65,11 @@ pub(crate) fn of_baselines(
         libraries.push("JAX jit");
     }
     let mut rows = Vec::new();
-    let whole = (work.kind, Who::Baseline, "");
-    let projecting = (Kind::Additive, Who::Projecting, PROJECTING);
-    let kinds = [
-        Some(whole),
-        (work.kind == Kind::Decoding).then_some(projecting),
-    ];
-    for (kind, who, suffix) in kinds.into_iter().flatten() {
+    let mut kinds = vec![(work.kind, Who::Baseline, "")];
+    if work.kind == Kind::Decoding {
+        kinds.push((Kind::Additive, Who::Projecting, PROJECTING));
+    }
+    for (kind, who, suffix) in kinds {
         for name in &libraries {
             let label = format!("{name}{suffix}");
             let set_up = PASSES.map(|pass| -> Result<Box<dyn Candidate>, String> {

@@ -20,10 +20,8 @@ pub(crate) fn print(rows: &[Row<Measured>]) {
     let ours = rows.iter().find(|row| row.who == Who::Ours);
     let time = |measured: &Measured| milliseconds(measured.median());
     for row in rows {
-        let name = row
-            .passes()
-            .next()
-            .map_or("", |(_, measured)| &measured.name);
+        let first = row.passes().next();
+        let name = first.map_or("", |(_, measured)| &measured.name);
         print!("  {name:<24}");
         let cells = row.of_passes.each_ref().map(Option::as_ref);
         let dash = || "-".to_string();
@@ -37,10 +35,8 @@ pub(crate) fn print(rows: &[Row<Measured>]) {
             print!("{:>10}", ratio.unwrap_or_else(dash));
         }
         for cell in cells {
-            print!(
-                "{:>11}",
-                mebibytes(cell.and_then(|measured| measured.memory))
-            );
+            let memory = cell.and_then(|measured| measured.memory);
+            print!("{:>11}", mebibytes(memory));
         }
         println!();
     }

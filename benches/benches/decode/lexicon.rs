@@ -8,41 +8,15 @@ use rand::{RngExt, SeedableRng};
 const LENGTHS: [u32; 14] = [1, 5, 27, 76, 132, 180, 182, 149, 108, 66, 39, 20, 9, 6];
 
 /// Letters and their sounds, consonants first; a pair of letters is one sound.
+#[rustfmt::skip]
 const CONSONANTS: [(&str, &str); 24] = [
-    ("b", "B"),
-    ("c", "K"),
-    ("ch", "CH"),
-    ("d", "D"),
-    ("f", "F"),
-    ("g", "G"),
-    ("h", "HH"),
-    ("j", "JH"),
-    ("k", "K"),
-    ("l", "L"),
-    ("m", "M"),
-    ("n", "N"),
-    ("ng", "NG"),
-    ("p", "P"),
-    ("ph", "F"),
-    ("r", "R"),
-    ("s", "S"),
-    ("sh", "SH"),
-    ("t", "T"),
-    ("th", "TH"),
-    ("v", "V"),
-    ("w", "W"),
-    ("y", "Y"),
-    ("z", "Z"),
+    ("b", "B"), ("c", "K"), ("ch", "CH"), ("d", "D"), ("f", "F"), ("g", "G"), ("h", "HH"), ("j", "JH"),
+    ("k", "K"), ("l", "L"), ("m", "M"), ("n", "N"), ("ng", "NG"), ("p", "P"), ("ph", "F"), ("r", "R"),
+    ("s", "S"), ("sh", "SH"), ("t", "T"), ("th", "TH"), ("v", "V"), ("w", "W"), ("y", "Y"), ("z", "Z"),
 ];
+#[rustfmt::skip]
 const VOWELS: [(&str, &str); 8] = [
-    ("a", "AE"),
-    ("e", "EH"),
-    ("i", "IH"),
-    ("o", "AA"),
-    ("u", "AH"),
-    ("ee", "IY"),
-    ("oo", "UW"),
-    ("ai", "EY"),
+    ("a", "AE"), ("e", "EH"), ("i", "IH"), ("o", "AA"), ("u", "AH"), ("ee", "IY"), ("oo", "UW"), ("ai", "EY"),
 ];
 
 /// So many words; a seed makes the same ones. The first vowel is stressed.

@@ -58,12 +58,9 @@ fn main() -> io::Result<()> {
 }
 
 fn run(threads: usize) -> io::Result<()> {
-    let DecodeOptions {
-        options,
-        model,
-        words,
-    } = DecodeOptions::parse();
-    if let (Some(model), Some(words)) = (model, words) {
+    let arguments = DecodeOptions::parse();
+    let options = arguments.options;
+    if let (Some(model), Some(words)) = (arguments.model, arguments.words) {
         let mut devices = options.devices().into_iter();
         return devices.try_for_each(|(_, device)| count_rows(&model, &words, &device));
     }
@@ -103,9 +100,7 @@ fn compare(
         print_rows(&translator, &trained.encoded(&words[..COUNTED]), &device);
         print_latency(&translator, &sources[..ALONE]);
         let sources = sources.clone();
-        let ours = move || {
-            search(&translator, &sources);
-        };
+        let ours = move || drop(search(&translator, &sources));
         let ours = Local::new(format!("ours, {backend}"), ours);
         let mut candidates: Vec<Box<dyn Candidate>> = vec![Box::new(ours.on(&device))];
         if let Ok(baselines) = &mut baselines {
@@ -202,11 +197,8 @@ fn print_latency(translator: &Translator, sources: &[Vec<String>]) {
     }
     milliseconds.sort_by(f64::total_cmp);
     let at = |share: f64| milliseconds[((milliseconds.len() - 1) as f64 * share) as usize];
-    println!(
-        "  a word alone: {:.2} ms, of 100 words the slowest {:.2} ms",
-        at(0.5),
-        at(0.99)
-    );
+    let [half, slowest] = [0.5, 0.99].map(at);
+    println!("  a word alone: {half:.2} ms, of 100 words the slowest {slowest:.2} ms");
 }
 
 /// Prints the rows of the decoder that each search takes.

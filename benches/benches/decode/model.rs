@@ -7,7 +7,7 @@ use attention_seq2seq::data::PairFileOptions;
 use attention_seq2seq::model::{ModelConfig, ModelKind};
 use attention_seq2seq::{
     AttentionKind, DataSource, Interrupter, Pair, Result, RunConfig, RunDir, Seq2SeqConfig,
-    Tokenization, TrainConfig, Trainee, Training, TransformerConfig, Translator, Vocabs,
+    Tokenization, Trainee, Training, TransformerConfig, Translator, Vocabs,
 };
 use attention_tests::parameters;
 use burn::module::Module;
@@ -84,17 +84,12 @@ impl Trained {
             valid: None,
             options: PairFileOptions::new(Tokenization::Chars, Tokenization::Spaces),
         };
-        let config = RunConfig {
-            attention,
-            train: TrainConfig {
-                epochs: EPOCHS,
-                learning_rate: match kind {
-                    ModelKind::Rnn => 2e-3,
-                    ModelKind::Transformer => 1e-3,
-                },
-                ..TrainConfig::default()
-            },
-            ..RunConfig::new(model, data, train)
+        let mut config = RunConfig::new(model, data, train);
+        config.attention = attention;
+        config.train.epochs = EPOCHS;
+        config.train.learning_rate = match kind {
+            ModelKind::Rnn => 2e-3,
+            ModelKind::Transformer => 1e-3,
         };
         let folder = tempfile::tempdir().expect("a temporary folder");
         let run = RunDir::new(folder.path());

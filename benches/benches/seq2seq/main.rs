@@ -41,11 +41,8 @@ fn run(threads: usize) -> io::Result<()> {
         }
         if let Ok(baselines) = &mut baselines {
             for name in ["PyTorch eager", "torch.compile"] {
-                baselines.add_to(
-                    &mut candidates,
-                    name,
-                    json!({ "candidate": name, "sizes": sizes }),
-                );
+                let setup = json!({ "candidate": name, "sizes": sizes });
+                baselines.add_to(&mut candidates, name, setup);
             }
         }
         let steps = compare(&mut candidates, options.rounds);

@@ -48,21 +48,15 @@ fn model_parts(sizes: &Sizes, device: &Device) -> [Local<'static>; 3] {
 
 /// The attention of a step alone: keys projected once, then one query after the other.
 fn attention_parts(sizes: &Sizes, device: &Device) -> [Local<'static>; 2] {
-    let Sizes {
-        batch,
-        hidden,
-        source_len,
-        target_len,
-        ..
-    } = *sizes;
+    let (batch, hidden) = (sizes.batch, sizes.hidden);
+    let (source_len, target_len) = (sizes.source_len, sizes.target_len);
     let attention = AdditiveAttentionConfig::new(hidden, hidden, hidden).init(device);
     let score = &attention.score;
     let parameters = [&score.query, &score.key, &score.value].map(|linear| linear.weight.val());
     // Keys and values are the same states, and so one leaf.
     let states: Tensor<3> = random([batch, source_len, hidden], device);
-    let queries: Vec<Tensor<3>> = (0..target_len)
-        .map(|_| random([batch, 1, hidden], device))
-        .collect();
+    let query = |_| random([batch, 1, hidden], device);
+    let queries: Vec<Tensor<3>> = (0..target_len).map(query).collect();
     let lens = Tensor::full([batch], source_len as i64, device);
     let gradient = random([batch, target_len, hidden], device).detach();
     let mut leaves = queries.clone();
@@ -70,13 +64,8 @@ fn attention_parts(sizes: &Sizes, device: &Device) -> [Local<'static>; 2] {
     let forward = move || {
         let mask = Mask::valid_lens(lens.clone());
         let memory = attention.prepare(states.clone(), states.clone(), mask);
-        let contexts = queries.iter().cloned();
-        Tensor::cat(
-            contexts
-                .map(|query| attention.attend(query, &memory, Mask::none()))
-                .collect(),
-            1,
-        )
+        let attend = |query| attention.attend(query, &memory, Mask::none());
+        Tensor::cat(queries.iter().cloned().map(attend).collect(), 1)
     };
     let backward =
         move |contexts| finish_backward(contexts, gradient.clone(), &leaves, &parameters);
@@ -94,84 +83,55 @@ fn attention_parts(sizes: &Sizes, device: &Device) -> [Local<'static>; 2] {
     ]
 }
 
-/// A product of `[rows, inner]` and `[inner, columns]`, and how often a step has it.
-struct Product {
-    count: usize,
-    rows: usize,
-    inner: usize,
-    columns: usize,
-}
-
-impl Product {
-    fn new(count: usize, rows: usize, inner: usize, columns: usize) -> Self {
-        Self {
-            count,
-            rows,
-            inner,
-            columns,
-        }
-    }
-}
+/// How often a step has a product of `[rows, inner]` and `[inner, columns]`, and `[rows, inner, columns]`.
+type Product = (usize, [usize; 3]);
 
 /// The products with `W_q`, in every step, and `W_k`.
 fn projections(sizes: &Sizes) -> Vec<Product> {
     let hidden = sizes.hidden;
     vec![
-        Product::new(sizes.target_len, sizes.batch, hidden, hidden),
-        Product::new(1, sizes.batch * sizes.source_len, hidden, hidden),
+        (sizes.target_len, [sizes.batch, hidden, hidden]),
+        (1, [sizes.batch * sizes.source_len, hidden, hidden]),
     ]
 }
 
 /// The matrix products of a model of one layer, all gates at once, but for the [`projections`] of attention.
 fn products(sizes: &Sizes) -> Vec<Product> {
-    let Sizes {
-        batch,
-        embedding,
-        hidden,
-        ..
-    } = *sizes;
+    let (batch, embedding, hidden) = (sizes.batch, sizes.embedding, sizes.hidden);
     let half = hidden / 2;
+    let tokens = batch * sizes.target_len;
     vec![
         // Encoder, both directions: the table of embedded tokens, and a step.
-        Product::new(2, sizes.source_vocab, embedding, 3 * half),
-        Product::new(2 * sizes.source_len, batch, half, 3 * half),
+        (2, [sizes.source_vocab, embedding, 3 * half]),
+        (2 * sizes.source_len, [batch, half, 3 * half]),
         // Decoder: the first state, the table, a step's context and state.
-        Product::new(1, batch, hidden, hidden),
-        Product::new(1, sizes.target_vocab, embedding, 3 * hidden),
-        Product::new(2 * sizes.target_len, batch, hidden, 3 * hidden),
+        (1, [batch, hidden, hidden]),
+        (1, [sizes.target_vocab, embedding, 3 * hidden]),
+        (2 * sizes.target_len, [batch, hidden, 3 * hidden]),
         // The logits of all steps.
-        Product::new(1, batch * sizes.target_len, 2 * hidden, sizes.target_vocab),
+        (1, [tokens, 2 * hidden, sizes.target_vocab]),
     ]
 }
 
 /// The matrix products of a step alone, each by itself, with a weight of its own: one for each forward, two for its
 /// gradients. In the step, those with the same weight pack it once, and its gradient is one product.
 fn product_parts(name: &str, products: Vec<Product>, device: &Device) -> [Local<'static>; 2] {
-    let operands: Vec<_> = products
-        .into_iter()
-        .map(|product| {
-            let Product {
-                count,
-                rows,
-                inner,
-                columns,
-            } = product;
-            let input: Tensor<2> = random([rows, inner], device);
-            let weight: Tensor<2> = random([inner, columns], device);
-            let gradient = random([rows, columns], device).detach();
-            (count, input, weight, gradient)
-        })
-        .collect();
+    let operands = products.into_iter().map(|(count, [rows, inner, columns])| {
+        let input: Tensor<2> = random([rows, inner], device);
+        let weight: Tensor<2> = random([inner, columns], device);
+        let gradient = random([rows, columns], device).detach();
+        (count, input, weight, gradient)
+    });
+    let operands: Vec<_> = operands.collect();
     let forward = move || -> Vec<_> {
-        let products = operands
-            .iter()
-            .flat_map(|(count, input, weight, gradient)| {
-                (0..*count).map(move |_| {
-                    let output = linear(input.clone(), weight.clone(), None);
-                    (output, input.clone(), weight.clone(), gradient.clone())
-                })
-            });
-        products.collect()
+        let mut products = Vec::new();
+        for (count, input, weight, gradient) in &operands {
+            products.extend((0..*count).map(|_| {
+                let output = linear(input.clone(), weight.clone(), None);
+                (output, input.clone(), weight.clone(), gradient.clone())
+            }));
+        }
+        products
     };
     let backward = |products: Vec<(Tensor<2>, _, _, _)>| {
         for (output, input, weight, gradient) in products {

@@ -14,6 +14,8 @@ const LEARNING_RATE: f64 = 1e-3;
 /// The norm to which gradients are clipped.
 const CLIP: f32 = 1.0;
 
+const PRESENT: &str = "the optimizer does not have the model";
+
 /// A model, its optimizer as `seq2seq train` sets it, and what it learns from.
 pub(crate) struct Training {
     /// Absent while the optimizer has it: as in the program, whose parameters are then changed in place.
@@ -24,16 +26,9 @@ pub(crate) struct Training {
 
 impl Training {
     pub(crate) fn new(sizes: &Sizes, device: &Device) -> Self {
-        let Sizes {
-            source_vocab,
-            target_vocab,
-            source_len,
-            target_len,
-            hidden,
-            ..
-        } = *sizes;
+        let hidden = sizes.hidden;
         let attention = AdditiveAttentionConfig::new(hidden, hidden, hidden).init(device);
-        let model = Seq2SeqConfig::new(source_vocab, target_vocab)
+        let model = Seq2SeqConfig::new(sizes.source_vocab, sizes.target_vocab)
             .with_embedding_size(sizes.embedding)
             .with_hidden_size(hidden)
             .with_layers(sizes.layers)
@@ -42,13 +37,12 @@ impl Training {
         // Every token of a vocabulary has its turn.
         let tokens = |seed: usize, len: usize, vocab: usize| -> Vec<u32> {
             let ordinary = (vocab - Vocab::SPECIAL_TOKENS) as u32;
-            (0..len)
-                .map(|at| first + (31 * seed + 7 * at) as u32 % ordinary)
-                .collect()
+            let token = |at| first + (31 * seed + 7 * at) as u32 % ordinary;
+            (0..len).map(token).collect()
         };
         let examples = (0..sizes.batch).map(|seed| Example {
-            source: tokens(seed, source_len, source_vocab),
-            target: tokens(seed, target_len - 1, target_vocab),
+            source: tokens(seed, sizes.source_len, sizes.source_vocab),
+            target: tokens(seed, sizes.target_len - 1, sizes.target_vocab),
         });
         let examples: Vec<Example> = examples.collect();
         Self {
@@ -59,9 +53,7 @@ impl Training {
     }
 
     fn trainee(&self) -> &Trainee<Seq2Seq<AdditiveAttention>> {
-        self.trainee
-            .as_ref()
-            .expect("the optimizer does not have the model")
+        self.trainee.as_ref().expect(PRESENT)
     }
 
     pub(crate) fn loss(&self) -> Tensor<1> {
@@ -73,10 +65,7 @@ impl Training {
     }
 
     pub(crate) fn update(&mut self, gradients: GradientsParams) {
-        let trainee = self
-            .trainee
-            .take()
-            .expect("the optimizer does not have the model");
+        let trainee = self.trainee.take().expect(PRESENT);
         let trainee = self.optimizer.step(LEARNING_RATE, trainee, gradients);
         finish(trainee.model.decoder.output.weight.val());
         self.trainee = Some(trainee);

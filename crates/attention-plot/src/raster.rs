@@ -211,10 +211,8 @@ mod tests {
             width: 30,
             height: 7,
         };
-        assert_eq!(
-            covered(|raster| raster.fill(area, INK)),
-            (210.0, [10, 20, 39, 26])
-        );
+        let found = covered(|raster| raster.fill(area, INK));
+        assert_eq!(found, (210.0, [10, 20, 39, 26]));
         let (frame, _) = covered(|raster| raster.frame(area));
         assert_eq!(frame, 2.0 * (30.0 + 7.0));
         let (from, to) = (Point { x: 7, y: 23 }, Point { x: 10, y: 23 });
@@ -230,10 +228,8 @@ mod tests {
         let end = 10.0 + width;
         assert!((end - 5.0..end + 1.0).contains(&(right as f64)), "{right}");
         // Capitals stand on the baseline, half an x-height below the point.
-        assert!(
-            (44..=46).contains(&bottom) && (29..=32).contains(&top),
-            "{top} {bottom}"
-        );
+        let stands = (44..=46).contains(&bottom) && (29..=32).contains(&top);
+        assert!(stands, "{top} {bottom}");
 
         let upwards = Text {
             direction: Direction::Upwards,

@@ -125,10 +125,8 @@ mod tests {
     #[test]
     fn two_ticks_or_more_tell_the_scale() {
         // Halves, fifths and tenths: one, four or nine.
-        let range = Scale {
-            low: 0.03,
-            high: 0.97,
-        };
+        let [low, high] = [0.03, 0.97];
+        let range = Scale { low, high };
         let labels = |most| -> Vec<String> {
             let ticks = range.ticks_like_ends(most);
             ticks.into_iter().map(|tick| tick.label).collect()
@@ -154,17 +152,7 @@ mod tests {
     #[test]
     fn ticks_lie_on_the_axis_and_are_as_many_as_asked_for_at_most() {
         let ends: [f32; 11] = [
-            -3e38,
-            -7.5e4,
-            -1.0,
-            -1e-3,
-            0.0,
-            1e-45,
-            2e-7,
-            0.999,
-            1.0,
-            1.000_000_1,
-            3e38,
+            -3e38, -7.5e4, -1.0, -1e-3, 0.0, 1e-45, 2e-7, 0.999, 1.0, 1.0000001, 3e38,
         ];
         for (at, low) in ends.into_iter().enumerate() {
             for high in &ends[at + 1..] {

@@ -274,12 +274,8 @@ mod tests {
         let (config, device) = model();
         let kernel = AttentionKind::Kernel.init(&config, &device);
         // At size 4 the width is 1.7. The second query has no key within it.
-        let keys = [
-            [0.0, 0.0, 0.0, 0.0],
-            [1.0, 1.0, 0.0, 0.0],
-            [1.0, 1.0, 1.0, 0.0],
-        ];
-        let queries = [[0.0, 0.0, 0.0, 0.0], [-1.0, -1.0, 1.0, -1.0]];
+        let keys = [[0.0; 4], [1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]];
+        let queries = [[0.0; 4], [-1.0, -1.0, 1.0, -1.0]];
         let squares = [[0.0, 2.0, 3.0_f32], [4.0, 10.0, 9.0]];
         let keys = Tensor::<3>::from_floats([keys], &device);
         let memory = kernel.prepare(keys.clone(), keys, Mask::none());

@@ -185,28 +185,18 @@ mod tests {
     #[test]
     fn a_device_left_out_reads_differently_from_a_device_unheard_of() {
         let here = compiled_in_devices().join(", ");
-        let left_out = KNOWN
-            .iter()
-            .find(|name| !compiled_in_devices().contains(name));
-        for (name, expected) in [
-            (
-                left_out.copied(),
-                format!(
-                    "cannot be used here: it is not part of this build, which has: {here}; build with the feature"
-                ),
-            ),
-            (
-                Some("tpu"),
-                format!(
-                    "unknown device \"tpu\"; this build has: {here} (any build can have: flex, ndarray, wgpu,"
-                ),
-            ),
-        ] {
+        let mut known = KNOWN.iter();
+        let left_out = known.find(|name| !compiled_in_devices().contains(name));
+        let absent = format!(
+            "cannot be used here: it is not part of this build, which has: {here}; build with the feature"
+        );
+        let unknown = format!(
+            "unknown device \"tpu\"; this build has: {here} (any build can have: flex, ndarray, wgpu,"
+        );
+        for (name, expected) in [(left_out.copied(), absent), (Some("tpu"), unknown)] {
             let error = name.map(|name| open_device(name).expect_err(name).to_string());
-            assert!(
-                error.is_none_or(|error| error.contains(&expected)),
-                "{expected}"
-            );
+            let is_said = error.is_none_or(|error| error.contains(&expected));
+            assert!(is_said, "{expected}");
         }
     }
 
@@ -221,9 +211,8 @@ mod tests {
             let error = open_device("cuda:0").expect_err("not in this build");
             assert!(error.to_string().contains("\"cuda\" "), "{error}");
         }
-        let error = open_device("tpu:0")
-            .expect_err("no such backend")
-            .to_string();
+        let error = open_device("tpu:0").expect_err("no such backend");
+        let error = error.to_string();
         assert!(error.starts_with("unknown device \"tpu:0\""), "{error}");
     }
 

@@ -6,10 +6,13 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
+use crate::data::Pair;
 use crate::device::test_device;
 use crate::error::Result;
 use crate::model::{Seq2Seq, Seq2SeqConfig};
 use crate::run::{Epoch, Figures, RunDir};
+use crate::text::tokens::Tokenization::Chars;
+use crate::text::vocab::{Vocab, Vocabs};
 
 /// The rows of a table: a line each, with ` | ` between the cells, in which `\n`, `\r`, `\t` and `\0` are escapes.
 pub(crate) fn rows<const N: usize>(table: &str) -> Vec<[String; N]> {
@@ -31,6 +34,18 @@ pub(crate) fn line<T>(result: Result<T>) -> String {
     let line = result.err().unwrap().to_string();
     assert_eq!(line.lines().count(), 1, "{line}");
     line
+}
+
+pub(crate) fn pair(source: &str, target: &str) -> Pair {
+    let [source, target] = [source, target].map(|text| Chars.split(text));
+    Pair { source, target }
+}
+
+/// The vocabularies of these letters.
+pub(crate) fn vocabs(source: &str, target: &str) -> Vocabs {
+    let vocab = |letters: &str| Vocab::build([&Chars.split(letters)[..]]);
+    let [source, target] = [source, target].map(vocab);
+    Vocabs { source, target }
 }
 
 /// A run in an empty folder, which is removed with the first.
@@ -62,11 +77,9 @@ pub(crate) fn model() -> Seq2Seq<DotProductAttention> {
         .with_hidden_size(4);
     let attention = DotProductAttentionConfig::new().init();
     let mut random = StdRng::seed_from_u64(3);
-    parameters::changed(
-        config.init(attention, &test_device().autodiff()),
-        |_, mut value| {
-            value.data.fill_with(|| random.random_range(-0.5..0.5));
-            value
-        },
-    )
+    let model = config.init(attention, &test_device().autodiff());
+    parameters::changed(model, |_, mut value| {
+        value.data.fill_with(|| random.random_range(-0.5..0.5));
+        value
+    })
 }

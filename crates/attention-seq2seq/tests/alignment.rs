@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use attention_core::stateful::{AttentionState, StatefulAttention};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, AttentionOutput, Mask, Memory};
 use attention_seq2seq::data::Source;
-use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Trainee};
+use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqModel, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -52,10 +52,8 @@ impl StatefulAttention for Counting {
     fn initial_state(&self, memory: &Memory) -> Count {
         let values = memory.values();
         let zeros = Tensor::zeros([values.dims()[0]], (&values.device(), values.dtype()));
-        Count {
-            steps: zeros.clone(),
-            penalty: zeros,
-        }
+        let [steps, penalty] = [zeros.clone(), zeros];
+        Count { steps, penalty }
     }
 
     fn step_with_weights(
@@ -64,9 +62,8 @@ impl StatefulAttention for Counting {
         memory: &Memory,
         state: Count,
     ) -> (AttentionOutput<3>, Count) {
-        let output = self
-            .attention
-            .attend_with_weights(query, memory, Mask::none());
+        let attention = &self.attention;
+        let output = attention.attend_with_weights(query, memory, Mask::none());
         let steps = state.steps + 1.0;
         self.calls.lock().unwrap().push(read(steps.clone())[0]);
         let first = output.context.clone().narrow(2, 0, 1).reshape(steps.dims());
@@ -77,12 +74,6 @@ impl StatefulAttention for Counting {
     fn penalty(&self, state: &Count) -> Option<Tensor<1>> {
         Some(state.penalty.clone())
     }
-}
-
-fn config() -> Seq2SeqConfig {
-    Seq2SeqConfig::new(13, 11)
-        .with_embedding_size(5)
-        .with_hidden_size(6)
 }
 
 fn model() -> Seq2Seq<Counting> {
@@ -147,9 +138,7 @@ fn the_loss_has_the_penalty_of_a_token_and_its_gradient() {
     let trained = trainee.train_step(batch.clone());
     let shown = measured(&trained.output)[0];
     assert_close("training", &[shown], &[expected], 1e-5);
-    let valid = trainee
-        .valid()
-        .valid_step(batch_on(&all(), &device().inner()));
+    let valid = trainee.valid().valid_step(batch_on(&all(), &host()));
     assert_close("validation", &[measured(&valid)[0]], &[expected], 1e-5);
 
     let gradients = |loss: Tensor<1>| {

@@ -37,27 +37,17 @@ fn check(kind: AttentionKind, cell: CellKind, bidirectional: bool) {
     let model = drawn_model(kind, &config, 1);
     // Softmax ignores the offset.
     let is_ignored = |name: &str| kind == AttentionKind::Biaffine && name.contains(".offset.");
-    let bounds = Bounds {
-        smallest: 1e-5,
-        tolerance: 1e-8,
-    };
-    check_model(&format!("{kind}"), model, loss, is_ignored, bounds);
+    check_model(&kind.to_string(), model, loss, is_ignored, [1e-5, 1e-8]);
 }
 
-struct Bounds {
-    /// The least that the largest element of a parameter's gradient is above.
-    smallest: f64,
-    /// As in [`assert_close`].
-    tolerance: f64,
-}
-
-/// The gradients of a model's loss; parameters that are ignored have gradients of 0.
+/// The gradients of a model's loss: the largest element of each is above `smallest`, and they are close to differences
+/// within `tolerance`. Parameters that are ignored have gradients of 0.
 fn check_model<M: Module>(
     what: &str,
     model: M,
     loss: impl Fn(&M, &Batch) -> Tensor<1>,
     is_ignored: impl Fn(&str) -> bool,
-    bounds: Bounds,
+    [smallest, tolerance]: [f64; 2],
 ) {
     const STEP: f64 = 1e-5;
     let all = examples_of(&[(3, 2), (5, 0)], [13, 11], 2);
@@ -67,7 +57,7 @@ fn check_model<M: Module>(
     assert!(gradients.len() >= 20, "{:?}", gradients.keys());
 
     let model = model.valid();
-    let batch = batch_on(&all, &device().inner());
+    let batch = batch_on(&all, &host());
     for (name, gradient) in &gradients {
         let gradient = &gradient.data;
         let size = |entry: &usize| gradient[*entry].abs();
@@ -77,7 +67,7 @@ fn check_model<M: Module>(
             assert!(size(&largest) < 1e-12, "{what}: {name}");
             continue;
         }
-        assert!(size(&largest) > bounds.smallest, "{what}: {name}");
+        assert!(size(&largest) > smallest, "{what}: {name}");
         for entry in [largest, gradient.len() / 2] {
             let moved = |by: f64| {
                 let model = parameters::changed(model.clone(), |path, mut value| {
@@ -90,7 +80,7 @@ fn check_model<M: Module>(
             };
             let expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
             let what = format!("{what}: {name}, entry {entry}");
-            assert_close(&what, &[gradient[entry]], &[expected], bounds.tolerance);
+            assert_close(&what, &[gradient[entry]], &[expected], tolerance);
         }
     }
 }
@@ -132,10 +122,7 @@ fn of_a_transformer_are_finite_differences() {
         };
         let loss = |model: &Transformer<AnyScore>, batch: &Batch| model.loss(batch, 0.0).loss;
         // Normalizations before each sublayer make some gradients small.
-        let bounds = Bounds {
-            smallest: 1e-8,
-            tolerance: 1e-7,
-        };
+        let bounds = [1e-8, 1e-7];
         check_model(&kind.to_string(), drawn(model, 1), loss, is_ignored, bounds);
     }
 }

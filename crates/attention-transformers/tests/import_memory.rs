@@ -100,21 +100,16 @@ fn write_checkpoint(path: &Path) {
     };
     let whole = |storage, shape: [usize; 2]| view(storage, shape[0] * shape[1], 0, shape, shape[1]);
     let wide = [QUERY[0], WIDTH];
+    let query = view("0", wide[0] * wide[1], 100, QUERY, WIDTH);
     let tensors = [
         ("other", whole("0", wide)),
-        (
-            "attention.W_q.weight",
-            view("0", wide[0] * wide[1], 100, QUERY, WIDTH),
-        ),
+        ("attention.W_q.weight", query),
         ("attention.W_k.weight", whole("1", KEY)),
         ("attention.w_v.weight", whole("2", VALUE)),
     ];
-    let zeros = [wide, KEY, VALUE].map(|[rows, columns]| vec![0; 4 * rows * columns]);
-    let storages = [
-        ("data/0", &zeros[0][..]),
-        ("data/1", &zeros[1]),
-        ("data/2", &zeros[2]),
-    ];
+    let zeros = |[rows, columns]: [usize; 2]| vec![0; 4 * rows * columns];
+    let [other, k, v] = [wide, KEY, VALUE].map(zeros);
+    let storages = [("data/0", &other[..]), ("data/1", &k), ("data/2", &v)];
     let pickle = pickle(&dict(&tensors));
     write_archive(path, CompressionMethod::Stored, &pickle, &storages);
 }

@@ -17,10 +17,9 @@ pub(crate) struct Book {
 impl Book {
     pub(crate) fn open(root: &Path) -> Self {
         let folder = root.join("docs/book/src");
-        let names = files(&folder)
-            .into_iter()
-            .filter(|name| has_ending(name, "md"));
-        let pages = names.map(|name| Page::read(&folder, name)).collect();
+        let names = files(&folder).into_iter();
+        let pages = names.filter(|name| has_ending(name, "md"));
+        let pages = pages.map(|name| Page::read(&folder, name)).collect();
         Self {
             root: root.to_path_buf(),
             folder,
@@ -51,17 +50,15 @@ impl Book {
         let Some(summary) = self.pages.iter().find(is_summary) else {
             return problems.push("a SUMMARY.md expected, got none".to_string());
         };
-        let named: Vec<_> = summary
-            .links()
-            .map(|(_, page, _)| PathBuf::from(page))
-            .collect();
+        let named = summary.links().map(|(_, page, _)| PathBuf::from(page));
+        let named: Vec<_> = named.collect();
         let pages = self.pages.iter().map(|page| &page.name);
         for page in pages.filter(|page| **page != summary.name) {
             let times = named.iter().filter(|named| *named == page).count();
             if times != 1 {
+                let page = page.display();
                 problems.push(format!(
-                    "SUMMARY.md: {} expected once, got {times} times",
-                    page.display()
+                    "SUMMARY.md: {page} expected once, got {times} times"
                 ));
             }
         }
@@ -98,19 +95,12 @@ impl Book {
                 problems.push(format!("{place}: {} is not there", path.display()));
                 continue;
             };
-            if let Some(anchor) = &include.anchor {
-                problems.extend(
-                    check_anchor(&text, anchor)
-                        .map(|problem| format!("{place}: {}: {problem}", path.display())),
-                );
-            }
-            let stem = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .to_string();
+            let anchor = include.anchor.as_ref();
+            let problem = anchor.and_then(|anchor| check_anchor(&text, anchor));
+            problems.extend(problem.map(|of| format!("{place}: {}: {of}", path.display())));
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let is_run = if path.starts_with("docs/book/src/output") {
-                examples.contains(&stem)
+                examples.contains(&*stem)
             } else if let Ok(example) = path.strip_prefix("examples") {
                 let first = example.components().next();
                 let first = first.map(|first| first.as_os_str().to_string_lossy().to_string());
@@ -121,10 +111,8 @@ impl Book {
                 path.starts_with(".ci") || path.starts_with("docs") || has_ending(&path, "toml")
             };
             if !is_run {
-                problems.push(format!(
-                    "{place}: {} is no declared example",
-                    path.display()
-                ));
+                let path = path.display();
+                problems.push(format!("{place}: {path} is no declared example"));
             }
         }
     }
@@ -140,20 +128,18 @@ impl Book {
                 Some((file, heading)) => (file, Some(heading)),
                 None => (target.as_str(), None),
             };
-            let path = if file.is_empty() {
-                PathBuf::from("docs/book/src").join(&page.name)
-            } else {
-                self.path_of(page, file)
+            let path = match file {
+                "" => PathBuf::from("docs/book/src").join(&page.name),
+                file => self.path_of(page, file),
             };
             let Ok(name) = path.strip_prefix("docs/book/src") else {
                 problems.push(format!("{place}: {target} leads out of the book"));
                 continue;
             };
             let of_page = self.pages.iter().find(|page| page.name == name);
-            let is_there = if is_picture {
-                self.root.join(&path).is_file()
-            } else {
-                of_page.is_some()
+            let is_there = match is_picture {
+                true => self.root.join(&path).is_file(),
+                false => of_page.is_some(),
             };
             if !is_there {
                 problems.push(format!("{place}: {target} is not there"));
@@ -168,16 +154,9 @@ impl Book {
 
     /// A file or folder of the repository that the prose names is there.
     fn check_paths(&self, page: &Page, problems: &mut Vec<String>) {
+        let folders = "examples/ crates/ docs/ tests/ benches/ .ci/";
         for (line, span) in page.code_spans() {
-            let folders = [
-                "examples/",
-                "crates/",
-                "docs/",
-                "tests/",
-                "benches/",
-                ".ci/",
-            ];
-            let is_path = folders.iter().any(|folder| span.starts_with(folder));
+            let is_path = folders.split(' ').any(|folder| span.starts_with(folder));
             if is_path && !self.root.join(span).exists() {
                 problems.push(format!("{}: {span} is not there", place(page, line)));
             }
@@ -189,9 +168,8 @@ impl Book {
         let commands = page.blocks.iter().filter(|block| block.language == "sh");
         let lines =
             commands.flat_map(|block| block.lines.iter().map(|line| (block.line, line.as_str())));
-        let spans = page
-            .code_spans()
-            .filter(|(_, span)| span.starts_with("cargo "));
+        let spans = page.code_spans();
+        let spans = spans.filter(|(_, span)| span.starts_with("cargo "));
         for (line, command) in lines.chain(spans) {
             let mut words = command.split_whitespace();
             while let Some(word) = words.next() {
@@ -204,10 +182,8 @@ impl Book {
                 let name = words.next().unwrap_or_default();
                 // The benches of the kernels are a crate's own.
                 if !known.contains(name) && name != "instructions" {
-                    problems.push(format!(
-                        "{}: `{word} {name}`: no such name",
-                        place(page, line)
-                    ));
+                    let place = place(page, line);
+                    problems.push(format!("{place}: `{word} {name}`: no such name"));
                 }
             }
         }
@@ -225,15 +201,11 @@ impl Book {
         for name in self.examples() {
             let path = Path::new("examples").join(name).with_extension("rs");
             let text = fs::read_to_string(self.root.join(&path)).unwrap_or_default();
-            for line in text.lines() {
-                let Some((_, anchor)) = line.split_once("// ANCHOR: ") else {
-                    continue;
-                };
+            let lines = text.lines();
+            for (_, anchor) in lines.filter_map(|line| line.split_once("// ANCHOR: ")) {
                 if !shown.get(&path).is_some_and(|shown| shown.contains(anchor)) {
-                    problems.push(format!(
-                        "{}: no page shows the anchor {anchor}",
-                        path.display()
-                    ));
+                    let path = path.display();
+                    problems.push(format!("{path}: no page shows the anchor {anchor}"));
                 }
             }
         }
@@ -241,14 +213,11 @@ impl Book {
 
     /// Each picture is shown, and equals the one of its name in `docs`, if there is one.
     fn check_pictures(&self, problems: &mut Vec<String>) {
-        let shown: BTreeSet<PathBuf> = self
-            .pages
-            .iter()
-            .flat_map(|page| {
-                page.links()
-                    .map(|(_, target, _)| self.path_of(page, &target))
-            })
-            .collect();
+        let mut shown = BTreeSet::new();
+        for page in &self.pages {
+            let targets = page.links().map(|(_, target, _)| target);
+            shown.extend(targets.map(|target| self.path_of(page, &target)));
+        }
         for name in files(&self.folder.join("pictures")) {
             let path = Path::new("docs/book/src/pictures").join(&name);
             if !shown.contains(&path) {
@@ -264,25 +233,19 @@ impl Book {
 
     /// The Rust of the cheatsheet stands in the example of this name, word for word.
     fn check_cheatsheet(&self, problems: &mut Vec<String>) {
-        let Some(page) = self
-            .pages
-            .iter()
-            .find(|page| page.name == Path::new("cheatsheet.md"))
-        else {
+        let is_cheatsheet = |page: &&Page| page.name == Path::new("cheatsheet.md");
+        let Some(page) = self.pages.iter().find(is_cheatsheet) else {
             return;
         };
-        let source =
-            fs::read_to_string(self.root.join("examples/cheatsheet.rs")).unwrap_or_default();
-        let source = packed(&source);
+        let source = self.root.join("examples/cheatsheet.rs");
+        let source = packed(&fs::read_to_string(source).unwrap_or_default());
         for (number, line) in page.prose.iter().filter(|(_, line)| line.starts_with('|')) {
             // In the columns after PyTorch's.
             for cell in line.split(" | ").skip(1) {
                 for span in cell.split('`').skip(1).step_by(2) {
                     if !source.contains(&packed(span)) {
-                        problems.push(format!(
-                            "{}: examples/cheatsheet.rs has no `{span}`",
-                            place(page, *number)
-                        ));
+                        let place = place(page, *number);
+                        problems.push(format!("{place}: examples/cheatsheet.rs has no `{span}`"));
                     }
                 }
             }
@@ -298,15 +261,10 @@ impl Book {
     fn path_of(&self, page: &Page, target: &str) -> PathBuf {
         let folder = page.name.parent().unwrap_or(Path::new(""));
         let mut path = PathBuf::new();
-        for part in Path::new("docs/book/src")
-            .join(folder)
-            .join(target)
-            .components()
-        {
+        let whole = Path::new("docs/book/src").join(folder).join(target);
+        for part in whole.components() {
             match part {
-                Component::ParentDir => {
-                    path.pop();
-                }
+                Component::ParentDir => _ = path.pop(),
                 Component::CurDir => {}
                 part => path.push(part),
             }
@@ -356,9 +314,8 @@ fn declared(manifest: &Path, section: &str) -> BTreeSet<String> {
         let mut lines = section.lines();
         lines.find_map(|line| line.strip_prefix("name = "))
     });
-    names
-        .map(|name| name.trim_matches('"').to_string())
-        .collect()
+    let names = names.map(|name| name.trim_matches('"').to_string());
+    names.collect()
 }
 
 /// The names of the packages of the workspace.
@@ -367,9 +324,9 @@ fn packages(root: &Path) -> BTreeSet<String> {
     let members = manifest.split("members = [").nth(1).unwrap_or_default();
     let members = members.split(']').next().unwrap_or_default();
     let folders = members.split('"').skip(1).step_by(2);
-    folders
-        .flat_map(|folder| declared(&root.join(folder).join("Cargo.toml"), "[package]"))
-        .collect()
+    let all =
+        folders.flat_map(|folder| declared(&root.join(folder).join("Cargo.toml"), "[package]"));
+    all.collect()
 }
 
 fn has_ending(path: &Path, ending: &str) -> bool {

@@ -33,10 +33,8 @@ fn problems_of(summary: &str, page: &str) -> Vec<String> {
         "examples/Cargo.toml",
         "[package]\nname = \"the-examples\"\n\n[[example]]\nname = \"one\"\npath = \"one.rs\"\n",
     );
-    write(
-        "examples/one.rs",
-        "// ANCHOR: all\nfn main() {}\n// ANCHOR_END: all\n",
-    );
+    let example = "// ANCHOR: all\nfn main() {}\n// ANCHOR_END: all\n";
+    write("examples/one.rs", example);
     write("examples/two.rs", "fn main() {}\n");
     Book::open(root.path()).problems()
 }
@@ -52,81 +50,43 @@ fn a_right_page_has_no_problem() {
 
 #[test]
 fn each_kind_of_problem_is_found() {
-    for (right, wrong, expected) in [
-        (
-            "one.rs:all",
-            "one.rs:none",
-            "one anchor none and its end expected, got 0 and 0",
-        ),
-        (
-            "one.rs:all",
-            "two.rs",
-            "examples/two.rs is no declared example",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("one.rs:all", "one.rs:none", "one anchor none and its end expected, got 0 and 0"),
+        ("one.rs:all", "two.rs", "examples/two.rs is no declared example"),
         ("one.rs:all", "three.rs", "examples/three.rs is not there"),
         ("one.rs:all", "one.rs", "no page shows the anchor all"),
-        (
-            "{{#include ../../../examples/one.rs:all}}",
-            "fn main() {}",
-            "nothing but includes expected",
-        ),
-        (
-            "```rust",
-            "```c",
-            "formula, python or sh expected, got \"c\"",
-        ),
-        (
-            "pictures/a.svg",
-            "pictures/b.svg",
-            "pictures/b.svg is not there",
-        ),
-        (
-            "pictures/a.svg",
-            "pictures/b.svg",
-            "a.svg: no page shows it",
-        ),
+        ("{{#include ../../../examples/one.rs:all}}", "fn main() {}", "nothing but includes expected"),
+        ("```rust", "```c", "formula, python or sh expected, got \"c\""),
+        ("pictures/a.svg", "pictures/b.svg", "pictures/b.svg is not there"),
+        ("pictures/a.svg", "pictures/b.svg", "a.svg: no page shows it"),
         ("#a-page", "#another-page", "#another-page: no such heading"),
         ("#a-page", "other.md", "other.md is not there"),
         ("#a-page", "../../../README.md", "leads out of the book"),
-        (
-            "`examples/one.rs`",
-            "`examples/three.rs`",
-            "examples/three.rs is not there",
-        ),
-        (
-            "--example one",
-            "--example two",
-            "`--example two`: no such name",
-        ),
+        ("`examples/one.rs`", "`examples/three.rs`", "examples/three.rs is not there"),
+        ("--example one", "--example two", "`--example two`: no such name"),
         ("-p the-examples", "-p others", "`-p others`: no such name"),
-    ] {
+    ];
+    for (right, wrong, expected) in cases {
         let page = RIGHT.replace(right, wrong);
         let problems = problems_of(SUMMARY, &page);
         let is_found = problems.iter().any(|problem| problem.contains(expected));
-        assert!(
-            is_found,
-            "{expected:?} expected for {wrong:?}, got {problems:?}"
-        );
+        let what = format!("{expected:?} expected for {wrong:?}");
+        assert!(is_found, "{what}, got {problems:?}");
     }
 }
 
 #[test]
 fn a_summary_names_every_page_once() {
-    for (summary, expected) in [
+    #[rustfmt::skip]
+    let cases = [
         ("", "page.md expected once, got 0 times"),
-        (
-            "- [A page](page.md)\n- [Again](page.md)\n",
-            "page.md expected once, got 2 times",
-        ),
-        (
-            "- [A page](page.md)\n- [Other](other.md)\n",
-            "SUMMARY.md:2: other.md is not there",
-        ),
-    ] {
+        ("- [A page](page.md)\n- [Again](page.md)\n", "page.md expected once, got 2 times"),
+        ("- [A page](page.md)\n- [Other](other.md)\n", "SUMMARY.md:2: other.md is not there"),
+    ];
+    for (summary, expected) in cases {
         let problems = problems_of(summary, RIGHT);
-        assert!(
-            problems.iter().any(|problem| problem.contains(expected)),
-            "{expected:?} expected, got {problems:?}"
-        );
+        let is_found = problems.iter().any(|problem| problem.contains(expected));
+        assert!(is_found, "{expected:?} expected, got {problems:?}");
     }
 }

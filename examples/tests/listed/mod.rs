@@ -9,9 +9,8 @@ pub(crate) fn examples() -> Vec<String> {
     let examples = manifest.split("[[example]]").skip(1);
     let examples = examples.filter(|example| !example.contains("required-features = [\"mpi\"]"));
     let name = |example: &str| {
-        let name = example
-            .lines()
-            .find_map(|line| line.strip_prefix("name = "));
+        let mut lines = example.lines();
+        let name = lines.find_map(|line| line.strip_prefix("name = "));
         name.unwrap().trim_matches('"').to_string()
     };
     examples.map(name).collect()

@@ -8,7 +8,7 @@ use attention_tests::{Array, assert_close, assert_says, device, reference, refer
 use burn::tensor::Device;
 
 use crate::fill;
-use crate::safetensors::{self, Entry, ones};
+use crate::safetensors::{self, Entry, ones, ones_of};
 
 /// The sizes of the reference files.
 const SIZES: [usize; 3] = [11, 13, 17];
@@ -20,9 +20,8 @@ fn attention([query_size, key_size, hiddens]: [usize; 3], device: &Device) -> Ad
 /// Context and weights on the inputs of the reference.
 fn run(attention: &AdditiveAttention, device: &Device) -> [Array; 2] {
     let case = &reference("additive_state_dict")[0];
-    let [queries, keys, values] =
-        ["queries", "keys", "values"].map(|name| case.inputs[name].f32::<3>(device));
-    let output = attention.forward_with_weights(queries, keys, values, case.mask.mask(device));
+    let [q, k, v] = ["queries", "keys", "values"].map(|name| case.inputs[name].f32::<3>(device));
+    let output = attention.forward_with_weights(q, k, v, case.mask.mask(device));
     [Array::read(output.context), Array::read(output.weights)]
 }
 
@@ -109,11 +108,7 @@ fn another_shape_names_both() {
 fn a_missing_tensor_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.safetensors");
-    let tensors = [
-        ones("W_q.weight", &[7, 3]),
-        ones("W_k.weight", &[7, 5]),
-        ones("w_v.weight", &[1, 7]),
-    ];
+    let tensors = ones_of(&[[7, 3], [7, 5], [1, 7]]);
     safetensors::write(&path, &tensors);
     fill(attention([3, 5, 7], &device::plain()[0]), &path, "").unwrap();
     for missing in 0..3 {

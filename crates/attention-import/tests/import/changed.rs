@@ -55,10 +55,8 @@ fn a_file_cut_anywhere_is_an_error_or_has_all_that_was_asked_for() {
 fn of_frameworks() -> Vec<Vec<u8>> {
     let files = std::fs::read_dir(reference_path("frameworks")).unwrap();
     let paths = files.map(|file| file.unwrap().path());
-    let files: Vec<_> = paths
-        .filter(|path| path.extension().is_none_or(|end| end != "json"))
-        .map(|path| std::fs::read(path).unwrap())
-        .collect();
+    let paths = paths.filter(|path| path.extension().is_none_or(|end| end != "json"));
+    let files: Vec<_> = paths.map(|path| std::fs::read(path).unwrap()).collect();
     assert_eq!(files.len(), 22);
     files
 }
@@ -121,10 +119,7 @@ fn with_seeds(count: u64, check: impl Fn(&mut ChaCha8Rng) -> bool) -> usize {
     let seconds = std::env::var("ATTENTION_FUZZ_SECONDS").ok();
     let seconds = seconds.map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
     let started = Instant::now();
-    let goes_on = |seed: &u64| match seconds {
-        Some(seconds) => started.elapsed() < seconds,
-        None => *seed < count,
-    };
+    let goes_on = |seed: &u64| seconds.map_or(*seed < count, |limit| started.elapsed() < limit);
     let check = std::panic::AssertUnwindSafe(check);
     let holds = |seed: &u64| {
         let mut random = ChaCha8Rng::seed_from_u64(*seed);

@@ -90,11 +90,7 @@ fn variables_of_an_attention_wrapper_are_found_under_their_two_paths() {
     check(&of_wrapper(""), &prefixes);
     check(&of_wrapper(":0"), &prefixes);
     let in_checkpoint = |own: &str| {
-        let own = if own == "kernel" {
-            "query_layer/kernel"
-        } else {
-            own
-        };
+        let own = [own, "query_layer/kernel"][usize::from(own == "kernel")];
         format!("dec/cell/_attention_mechanism/{own}/.ATTRIBUTES/VARIABLE_VALUE")
     };
     check(&in_checkpoint, &["dec/cell/_attention_mechanism/", "dec/"]);

@@ -194,16 +194,11 @@ fn what_no_one_wrote_as_tensors_is_told_by_its_first_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let mut tar = vec![0; 512];
     tar[257..262].copy_from_slice(b"ustar");
+    #[rustfmt::skip]
     let contents: [(&[u8], &str); 5] = [
         (b"", "got an empty file"),
-        (
-            b"version https://git-lfs.github.com/spec/v1",
-            "got a pointer of Git LFS",
-        ),
-        (
-            b"\x08\n\x00\xff",
-            "got one that begins with `\\x08\\n\\x00\\xff`",
-        ),
+        (b"version https://git-lfs.github.com/spec/v1", "got a pointer of Git LFS"),
+        (b"\x08\n\x00\xff", "got one that begins with `\\x08\\n\\x00\\xff`"),
         (b"\x80\x04}\x94.", "got a pickle without tensors"),
         (&tar, "got a tar archive"),
     ];

@@ -14,10 +14,7 @@ use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig};
 
 use crate::files::load;
-use crate::safetensors::{self, Entry, ONE, ones};
-
-/// The tensors of D2L's additive attention.
-const NAMES: [&str; 3] = ["W_q.weight", "W_k.weight", "w_v.weight"];
+use crate::safetensors::{self, Entry, NAMES, ONE, ones, ones_of};
 
 /// A file of these under a prefix, the first of a type of its own.
 fn write_additive(path: &Path, prefix: &str, dtype: &str, elements: &[u8]) {
@@ -47,10 +44,8 @@ fn errors_have_kinds() {
     assert!(matches!(missing, Reason::Missing { ref tensor, .. } if tensor == "bias"));
     let integers = find("codes", &[2]);
     assert!(matches!(integers, Reason::ElementType { ref tensor, .. } if tensor == "codes"));
-    let unexpected = Reason::Unexpected {
-        tensor: tensor(),
-        why: "there is none".to_owned(),
-    };
+    let (tensor, why) = (tensor(), "there is none".to_owned());
+    let unexpected = Reason::Unexpected { tensor, why };
     assert_eq!(file.refuse("weight", "there is none"), Err(unexpected));
     let heads = MultiHeadAttentionConfig::new(4, 2).init(&device::plain()[0]);
     let error = load_multi_head_attention(heads, &path, "").unwrap_err();
@@ -69,11 +64,8 @@ fn integers_are_no_floats() {
         ("BOOL", &[1]),
     ] {
         write_additive(&path, "", dtype, element);
-        let error = load(&path, "").unwrap_err();
-        assert_says(
-            error,
-            ["`W_q.weight`: expected floats, got ", "dequantized"],
-        );
+        let expected = ["`W_q.weight`: expected floats, got ", "dequantized"];
+        assert_says(load(&path, "").unwrap_err(), expected);
     }
     // Other modules, and a weight that is divided.
     let device = &device::plain()[0];
@@ -102,19 +94,11 @@ fn integers_are_no_floats() {
 fn parts_of_tensors_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shard.safetensors");
-    let [query, key, value] = NAMES;
-    let tensors = [
-        ones(query, &[5, 2]),
-        ones(key, &[5, 3]),
-        ones(value, &[1, 5]),
-    ];
+    let tensors = ones_of(&[[5, 2], [5, 3], [1, 5]]);
     let (header, content) = safetensors::parts(&tensors);
     let texts = r#""__metadata__":{"DCP_SHARDING_INFO":"{}"}"#;
-    safetensors::write_parts(
-        &path,
-        &header.replace(r#""__metadata__":{}"#, texts),
-        &content,
-    );
+    let header = header.replace(r#""__metadata__":{}"#, texts);
+    safetensors::write_parts(&path, &header, &content);
     let error = load(&path, "").unwrap_err();
     assert_says(error, "consolidate_safetensors_files(");
 
@@ -153,28 +137,20 @@ fn archive(path: &Path, names: &[&str]) {
 fn formats_of_others_are_named_with_the_lines_that_convert_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
+    #[rustfmt::skip]
     let contents: [(&[u8], &str); 12] = [
         (b"GGUF\x03\0\0\0", "gguf.GGUFReader("),
         (b"DJL@\0\0\0\x01", "NDList.Encoding.NPZ"),
-        (
-            b"\x06\0\0\0\x10\0TransformerSpec\0",
-            "take the one that it was made of",
-        ),
+        (b"\x06\0\0\0\x10\0TransformerSpec\0", "take the one that it was made of"),
         (b"\x08\x01\x12\x80", "tf.saved_model.load("),
         (b"\x08\x08\x12\x07pytorch", "onnx.load("),
         (b"\x82\xa8metadata\x81", "Module::load_file"),
-        (
-            b"\x80\x04\x8c%torch.distributed.checkpoint.metadata",
-            "dcp_to_torch",
-        ),
+        (b"\x80\x04\x8c%torch.distributed.checkpoint.metadata", "dcp_to_torch"),
         (b"\x80\x04}\x94.", "save the state dict by `torch.save`"),
         (b"lmgg", "take the one that it was made of"),
         (b"\x1c\0\0\0TFL3", "take the one that it was made of"),
         (b"\x1f\x8b\x08", "unpack it"),
-        (
-            b"version https://git-lfs.github.com/spec/v1",
-            "git lfs pull",
-        ),
+        (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"),
     ];
     for (content, expected) in contents {
         std::fs::write(&path, content).unwrap();

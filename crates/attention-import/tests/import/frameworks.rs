@@ -239,8 +239,7 @@ fn big_endian_hdf5_is_an_error() {
     std::fs::write(&path, changed).unwrap();
     let error = keras::GRU.load(&path, "model_weights/gru/gru/", &device::plain()[0]);
     let error = error.map(drop).unwrap_err();
-    assert_says(
-        error,
-        "`model_weights/gru/gru/gru_cell/kernel`: expected numbers in little-endian order",
-    );
+    let expected =
+        "`model_weights/gru/gru/gru_cell/kernel`: expected numbers in little-endian order";
+    assert_says(error, expected);
 }

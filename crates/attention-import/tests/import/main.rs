@@ -32,17 +32,12 @@ fn fill(
 ) -> Result<AdditiveAttention, ImportError> {
     let path = path.as_ref();
     let filled = StateDict::open(path, prefix).and_then(|file| {
-        let AdditiveScore {
-            query,
-            key,
-            value,
-            gain,
-        } = attention.score;
+        let score = attention.score;
         let score = AdditiveScore {
-            query: file.linear(query, Place::weight_and_bias("W_q"))?,
-            key: file.linear(key, Place::weight_and_bias("W_k"))?,
-            value: file.linear(value, Place::weight_and_bias("w_v"))?,
-            gain,
+            query: file.linear(score.query, Place::weight_and_bias("W_q"))?,
+            key: file.linear(score.key, Place::weight_and_bias("W_k"))?,
+            value: file.linear(score.value, Place::weight_and_bias("w_v"))?,
+            gain: score.gain,
         };
         Ok(AdditiveAttention { score, ..attention })
     });

@@ -86,54 +86,58 @@ impl Check<'_> {
     }
 }
 
-#[test]
-fn loaded_attentions_are_the_packages() {
-    let mut cases = reference("packages");
-    cases.extend(reference("packages_tensorflow"));
+/// Runs a check of each case on each device.
+fn each(cases: &[Case], tolerance: f64, check: impl Fn(&str, Check)) {
     device::each_training(|device| {
-        for case in &cases {
-            let tolerance = 1e-5;
-            let check = Check {
+        for case in cases {
+            let of_case = Check {
                 case,
                 device,
                 tolerance,
             };
-            match case.name.as_str() {
-                "espnet_att_add" => check.of(&espnet::ATT_ADD),
-                "espnet_att_dot" => check.of(&espnet::ATT_DOT),
-                "espnet_att_loc" => check.of(&espnet::ATT_LOC),
-                "espnet_att_loc_cumulative" => check.of(&espnet::ATT_LOC_CUMULATIVE),
-                "espnet_att_cov" => check.of(&espnet::ATT_COV),
-                "espnet_att_cov_loc" => check.of(&espnet::ATT_COV_LOC),
-                "espnet_att_forward" => check.of(&espnet::ATT_FORWARD),
-                "espnet_att_forward_ta" => check.with_outputs(&espnet::ATT_FORWARD_TA),
-                "speechbrain_content" => check.of(&speechbrain::CONTENT_BASED),
-                "speechbrain_location" => check.of(&speechbrain::LOCATION_AWARE),
-                "speechbrain_key_value" => check.of(&speechbrain::KEY_VALUE),
-                "coqui_content" => check.of(&coqui::CONTENT),
-                "coqui_original" => check.of(&coqui::ORIGINAL),
-                "coqui_sigmoid" => check.of(&coqui::SIGMOID),
-                "coqui_forward" => check.of(&coqui::FORWARD),
-                "coqui_forward_agent" => check.of(&coqui::FORWARD_AGENT),
-                "coqui_forward_sigmoid" => check.of(&coqui::FORWARD_SIGMOID),
-                "coqui_forward_agent_sigmoid" => check.of(&coqui::FORWARD_AGENT_SIGMOID),
-                "opennmt_mlp" => check.of(&opennmt::MLP),
-                "opennmt_general" => check.of(&opennmt::GENERAL),
-                "opennmt_dot" => check.of(&opennmt::DOT),
-                "joeynmt_bahdanau" => check.of(&joeynmt::BAHDANAU),
-                "joeynmt_luong" => check.of(&joeynmt::LUONG),
-                "allennlp_additive" => check.of(&allennlp::ADDITIVE),
-                "allennlp_bilinear" => check.of(&allennlp::BILINEAR),
-                "fairseq" => check.of(&fairseq::ATTENTION_LAYER),
-                "yoyodyne" => check.of(&yoyodyne::ATTENTION),
-                "texar" => check.of(&texar::BAHDANAU),
-                "texar_luong" => check.of(&texar::LUONG),
-                "keras_additive" => check.of(&keras::ADDITIVE),
-                "sockeye" => check.of(&sockeye::MLP),
-                "tensorflow_addons" => check.of(&tensorflow_addons::BAHDANAU),
-                other => panic!("no package for {other}"),
-            }
+            check(&case.name, of_case);
         }
+    });
+}
+
+#[test]
+fn loaded_attentions_are_the_packages() {
+    let mut cases = reference("packages");
+    cases.extend(reference("packages_tensorflow"));
+    each(&cases, 1e-5, |name, check| match name {
+        "espnet_att_add" => check.of(&espnet::ATT_ADD),
+        "espnet_att_dot" => check.of(&espnet::ATT_DOT),
+        "espnet_att_loc" => check.of(&espnet::ATT_LOC),
+        "espnet_att_loc_cumulative" => check.of(&espnet::ATT_LOC_CUMULATIVE),
+        "espnet_att_cov" => check.of(&espnet::ATT_COV),
+        "espnet_att_cov_loc" => check.of(&espnet::ATT_COV_LOC),
+        "espnet_att_forward" => check.of(&espnet::ATT_FORWARD),
+        "espnet_att_forward_ta" => check.with_outputs(&espnet::ATT_FORWARD_TA),
+        "speechbrain_content" => check.of(&speechbrain::CONTENT_BASED),
+        "speechbrain_location" => check.of(&speechbrain::LOCATION_AWARE),
+        "speechbrain_key_value" => check.of(&speechbrain::KEY_VALUE),
+        "coqui_content" => check.of(&coqui::CONTENT),
+        "coqui_original" => check.of(&coqui::ORIGINAL),
+        "coqui_sigmoid" => check.of(&coqui::SIGMOID),
+        "coqui_forward" => check.of(&coqui::FORWARD),
+        "coqui_forward_agent" => check.of(&coqui::FORWARD_AGENT),
+        "coqui_forward_sigmoid" => check.of(&coqui::FORWARD_SIGMOID),
+        "coqui_forward_agent_sigmoid" => check.of(&coqui::FORWARD_AGENT_SIGMOID),
+        "opennmt_mlp" => check.of(&opennmt::MLP),
+        "opennmt_general" => check.of(&opennmt::GENERAL),
+        "opennmt_dot" => check.of(&opennmt::DOT),
+        "joeynmt_bahdanau" => check.of(&joeynmt::BAHDANAU),
+        "joeynmt_luong" => check.of(&joeynmt::LUONG),
+        "allennlp_additive" => check.of(&allennlp::ADDITIVE),
+        "allennlp_bilinear" => check.of(&allennlp::BILINEAR),
+        "fairseq" => check.of(&fairseq::ATTENTION_LAYER),
+        "yoyodyne" => check.of(&yoyodyne::ATTENTION),
+        "texar" => check.of(&texar::BAHDANAU),
+        "texar_luong" => check.of(&texar::LUONG),
+        "keras_additive" => check.of(&keras::ADDITIVE),
+        "sockeye" => check.of(&sockeye::MLP),
+        "tensorflow_addons" => check.of(&tensorflow_addons::BAHDANAU),
+        other => panic!("no package for {other}"),
     });
     assert_eq!(cases.len(), 32);
 }
@@ -144,30 +148,18 @@ fn loaded_attentions_are_those_of_other_frameworks() {
     let cases = ["torch", "tensorflow", "mxnet", "onnxruntime"];
     let cases = cases.map(|framework| reference(&format!("attentions_{framework}")));
     let cases = cases.into_iter().flatten().collect::<Vec<_>>();
-    device::each_training(|device| {
-        for case in &cases {
-            let tolerance = 1e-6;
-            let check = Check {
-                case,
-                device,
-                tolerance,
-            };
-            match case.name.as_str() {
-                "nvidia_tacotron2" => check.of(&nvidia::TACOTRON2),
-                "pytorch_nlp" => check.of(&pytorch_nlp::GENERAL),
-                "keras_attention_bahdanau" => check.of(&keras_attention::BAHDANAU),
-                "keras_attention_luong" => check.of(&keras_attention::LUONG),
-                "keras_self_attention_additive" => check.of(&keras_self_attention::ADDITIVE),
-                "keras_self_attention_multiplicative" => {
-                    check.of(&keras_self_attention::MULTIPLICATIVE)
-                }
-                "gluonnlp_mlp" => check.of(&gluonnlp::MLP),
-                "gluonnlp_normalized_mlp" => check.of(&gluonnlp::NORMALIZED_MLP),
-                "onnx_runtime_attn_lstm" => check.of(&onnx_runtime::ATTN_LSTM),
-                "onnx_runtime_attn_lstm_with_aw" => check.of(&onnx_runtime::ATTN_LSTM_WITH_AW),
-                other => panic!("no package for {other}"),
-            }
-        }
+    each(&cases, 1e-6, |name, check| match name {
+        "nvidia_tacotron2" => check.of(&nvidia::TACOTRON2),
+        "pytorch_nlp" => check.of(&pytorch_nlp::GENERAL),
+        "keras_attention_bahdanau" => check.of(&keras_attention::BAHDANAU),
+        "keras_attention_luong" => check.of(&keras_attention::LUONG),
+        "keras_self_attention_additive" => check.of(&keras_self_attention::ADDITIVE),
+        "keras_self_attention_multiplicative" => check.of(&keras_self_attention::MULTIPLICATIVE),
+        "gluonnlp_mlp" => check.of(&gluonnlp::MLP),
+        "gluonnlp_normalized_mlp" => check.of(&gluonnlp::NORMALIZED_MLP),
+        "onnx_runtime_attn_lstm" => check.of(&onnx_runtime::ATTN_LSTM),
+        "onnx_runtime_attn_lstm_with_aw" => check.of(&onnx_runtime::ATTN_LSTM_WITH_AW),
+        other => panic!("no package for {other}"),
     });
     assert_eq!(cases.len(), 10);
 }
@@ -190,20 +182,16 @@ fn a_file_that_does_not_fit_says_why() {
     let extra = espnet::ATT_ADD.load(&location, "dec.att.", device);
     let extra = error(extra.map(drop));
     assert_says(&extra, "ESPnet's AttAdd has none of this name");
-    assert_says(
-        &extra,
-        "the names fit `espnet::ATT_LOC` or `espnet::ATT_LOC_CUMULATIVE` or `espnet::ATT_COV_LOC` \
-         or `espnet::ATT_FORWARD`",
-    );
+    let fitting = "the names fit `espnet::ATT_LOC` or `espnet::ATT_LOC_CUMULATIVE` or `espnet::ATT_COV_LOC` or \
+                   `espnet::ATT_FORWARD`";
+    assert_says(&extra, fitting);
     let prefix = espnet::ATT_ADD.load(file("espnet_att_add.safetensors"), "dec.", device);
     let prefix = error(prefix.map(drop));
     assert_says(&prefix, "the nearest `decoder.att.0.mlp_enc.weight`");
     assert_says(&prefix, "did you mean the prefix `decoder.att.0.`?");
     let misshapen = espnet::ATT_ADD.load(file("misshapen.safetensors"), "", device);
-    assert_says(
-        error(misshapen.map(drop)),
-        "`mlp_dec.weight`: expected the shape [7, query_size], got [8, 3]",
-    );
+    let expected = "`mlp_dec.weight`: expected the shape [7, query_size], got [8, 3]";
+    assert_says(error(misshapen.map(drop)), expected);
     let factor = espnet::ATT_ADD.with_factor(f64::NAN);
     let factor = factor.load(file("espnet_att_add.safetensors"), "decoder.att.0.", device);
     assert_says(error(factor.map(drop)), "expected a finite factor, got NaN");
@@ -220,10 +208,9 @@ fn the_factor_is_on_the_energies() {
         let package = espnet::ATT_ADD.with_factor(factor);
         let attention = package.load(&path, "decoder.att.0.", device).unwrap();
         let none = attention_core::Mask::none();
-        let inputs = (query.clone(), keys.clone(), keys.clone());
-        attention
-            .forward_with_weights(inputs.0, inputs.1, inputs.2, none)
-            .weights
+        let (query, keys) = (query.clone(), keys.clone());
+        let output = attention.forward_with_weights(query, keys.clone(), keys, none);
+        output.weights
     });
     let [twice, once] = weights;
     let squares = once.clone() * once;

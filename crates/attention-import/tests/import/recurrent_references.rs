@@ -1,7 +1,6 @@
 //! Recurrent layers with the parameters of PyTorch's modules have the results of those.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 
 use attention_import::load_recurrent;
 use attention_tests::{
@@ -21,21 +20,10 @@ fn file(cell: CellKind) -> &'static str {
     }
 }
 
-/// A case of PyTorch's.
-struct Case(RecurrentCase);
-
-impl Deref for Case {
-    type Target = RecurrentCase;
-
-    fn deref(&self) -> &RecurrentCase {
-        &self.0
-    }
-}
-
-fn cases(cell: CellKind) -> Vec<Case> {
+fn cases(cell: CellKind) -> Vec<RecurrentCase> {
     let cases = recurrent_reference(file(cell));
     assert_eq!(cases.len(), 5);
-    cases.into_iter().map(Case).collect()
+    cases
 }
 
 /// PyTorch's name of a parameter, and the parameter in Burn's layout.
@@ -50,87 +38,80 @@ fn of_pytorch(path: &str, arrays: &BTreeMap<String, Array>) -> Array {
     }
 }
 
-impl Case {
-    fn config(&self, cell: CellKind) -> RecurrentConfig {
-        let input_size = self.inputs["input"].shape[2];
-        let directions = if self.bidirectional { 2 } else { 1 };
-        let hidden_size = self.outputs["output"].shape[2] / directions;
-        RecurrentConfig::new(cell, input_size, hidden_size)
-            .with_layers(self.layers)
-            .with_bidirectional(self.bidirectional)
-    }
+fn config(case: &RecurrentCase, cell: CellKind) -> RecurrentConfig {
+    let input_size = case.inputs["input"].shape[2];
+    let directions = if case.bidirectional { 2 } else { 1 };
+    let hidden_size = case.outputs["output"].shape[2] / directions;
+    RecurrentConfig::new(cell, input_size, hidden_size)
+        .with_layers(case.layers)
+        .with_bidirectional(case.bidirectional)
+}
 
-    fn steps(&self) -> Steps {
-        match &self.lengths {
-            Some(lens) => Steps::of_lens(lens.clone()),
-            None => Steps::all(),
-        }
+fn steps(case: &RecurrentCase) -> Steps {
+    match &case.lengths {
+        Some(lens) => Steps::of_lens(lens.clone()),
+        None => Steps::all(),
     }
+}
 
-    /// `[batch, steps, size]` with 0 at padding.
-    fn without_padding(&self, array: &Array) -> Array {
-        let lens = self.lengths.as_ref();
-        array.masked_fill(0.0, |at| lens.is_some_and(|lens| at[1] >= lens[at[0]]))
-    }
+/// `[batch, steps, size]` with 0 at padding.
+fn without_padding(case: &RecurrentCase, array: &Array) -> Array {
+    let lens = case.lengths.as_ref();
+    array.masked_fill(0.0, |at| lens.is_some_and(|lens| at[1] >= lens[at[0]]))
+}
 
-    /// Runs the layers, and holds outputs, last states and all gradients to PyTorch's.
-    fn check(&self, recurrent: &Recurrent, (device, dtype): (&Device, DType)) {
-        let tolerance = if dtype == DType::F64 { 1e-8 } else { 2e-5 };
-        let check = |of: &str, got: &Array, expected: &Array| {
-            let what = format!("{}: {of}, {dtype:?}", self.name);
-            assert_close(what, got, expected, tolerance);
-        };
-        let input = self.inputs["input"].tensor::<3>(device, dtype);
-        let input = input.require_grad();
-        let initial = ["h_0", "c_0"].map(|name| {
-            let states = self.inputs.get(name);
-            states.map(|states| states.leaf::<3>(device, dtype))
+/// Runs the layers, and holds outputs, last states and all gradients to PyTorch's.
+fn check(case: &RecurrentCase, recurrent: &Recurrent, (device, dtype): (&Device, DType)) {
+    let tolerance = if dtype == DType::F64 { 1e-8 } else { 2e-5 };
+    let check = |of: &str, got: &Array, expected: &Array| {
+        let what = format!("{}: {of}, {dtype:?}", case.name);
+        assert_close(what, got, expected, tolerance);
+    };
+    let input = case.inputs["input"].tensor::<3>(device, dtype);
+    let input = input.require_grad();
+    let initial = ["h_0", "c_0"].map(|name| {
+        let states = case.inputs.get(name);
+        states.map(|states| states.leaf::<3>(device, dtype))
+    });
+    let [h, c] = &initial;
+    let of_layer = |states: &Tensor<3>, layer| states.clone().narrow(0, layer, 1).squeeze_dim(0);
+    let states = h.as_ref().map(|h| {
+        let states = (0..h.dims()[0]).map(|layer| RecurrentState {
+            hidden: of_layer(h, layer),
+            cell: c.as_ref().map(|c| of_layer(c, layer)),
         });
-        let [h, c] = &initial;
-        let of_layer =
-            |states: &Tensor<3>, layer| states.clone().narrow(0, layer, 1).squeeze_dim(0);
-        let states = h.as_ref().map(|h| {
-            let states = (0..h.dims()[0]).map(|layer| RecurrentState {
-                hidden: of_layer(h, layer),
-                cell: c.as_ref().map(|c| of_layer(c, layer)),
-            });
-            states.collect()
-        });
-        let (outputs, last) = recurrent.forward(input.clone(), states, &self.steps());
-        let clean = self.without_padding(&Array::read(outputs.clone()));
-        check("output", &clean, &self.outputs["output"]);
+        states.collect()
+    });
+    let (outputs, last) = recurrent.forward(input.clone(), states, &steps(case));
+    let clean = without_padding(case, &Array::read(outputs.clone()));
+    check("output", &clean, &case.outputs["output"]);
 
-        let of_outputs = self.without_padding(&self.inputs["grad_output"]);
-        let mut loss = (outputs * of_outputs.tensor(device, dtype)).sum();
-        let hidden = last.iter().map(|state| state.hidden.clone()).collect();
-        let hidden: Tensor<3> = Tensor::stack(hidden, 0);
-        let what = "hidden";
-        check(what, &Array::read(hidden.clone()), &self.outputs["hidden"]);
-        if let Some(of_hidden) = self.inputs.get("grad_hidden") {
-            loss = loss + (hidden * of_hidden.tensor(device, dtype)).sum();
-        }
-        if let Some(expected) = self.outputs.get("cell") {
-            let cells = last.into_iter().map(|state| state.cell.unwrap()).collect();
-            let cells: Tensor<3> = Tensor::stack(cells, 0);
-            check("cell", &Array::read(cells.clone()), expected);
-            let of_cells = self.inputs["grad_cell"].tensor(device, dtype);
-            loss = loss + (cells * of_cells).sum();
-        }
+    let of_outputs = without_padding(case, &case.inputs["grad_output"]);
+    let mut loss = (outputs * of_outputs.tensor(device, dtype)).sum();
+    let hidden = last.iter().map(|state| state.hidden.clone()).collect();
+    let hidden: Tensor<3> = Tensor::stack(hidden, 0);
+    let what = "hidden";
+    check(what, &Array::read(hidden.clone()), &case.outputs["hidden"]);
+    if let Some(of_hidden) = case.inputs.get("grad_hidden") {
+        loss = loss + (hidden * of_hidden.tensor(device, dtype)).sum();
+    }
+    if let Some(expected) = case.outputs.get("cell") {
+        let cells = last.into_iter().map(|state| state.cell.unwrap()).collect();
+        let cells: Tensor<3> = Tensor::stack(cells, 0);
+        check("cell", &Array::read(cells.clone()), expected);
+        let of_cells = case.inputs["grad_cell"].tensor(device, dtype);
+        loss = loss + (cells * of_cells).sum();
+    }
 
-        let gradients = loss.backward();
-        for (path, got) in parameters::gradients(recurrent, Some(&gradients)) {
-            check(&path, &got, &of_pytorch(&path, &self.gradients));
-        }
-        let inputs = [
-            ("input", Some(&input)),
-            ("h_0", h.as_ref()),
-            ("c_0", c.as_ref()),
-        ];
-        for (name, input) in inputs {
-            let Some(input) = input else { continue };
-            let got = Array::read(input.grad(&gradients).unwrap());
-            check(name, &got, &self.gradients[name]);
-        }
+    let gradients = loss.backward();
+    for (path, got) in parameters::gradients(recurrent, Some(&gradients)) {
+        check(&path, &got, &of_pytorch(&path, &case.gradients));
+    }
+    let inputs = [Some(&input), h.as_ref(), c.as_ref()];
+    for (name, input) in ["input", "h_0", "c_0"].into_iter().zip(inputs) {
+        let Some(input) = input else { continue };
+        let got = Array::read(input.grad(&gradients).unwrap());
+        check(name, &got, &case.gradients[name]);
     }
 }
 
@@ -140,10 +121,10 @@ fn outputs_and_gradients_are_those_of_pytorch() {
         for dtype in device::dtypes(device) {
             for cell in CELLS {
                 for case in cases(cell) {
-                    let recurrent = case.config(cell).init(device);
+                    let recurrent = config(&case, cell).init(device);
                     let recurrent =
                         parameters::changed(recurrent, |path, _| of_pytorch(path, &case.inputs));
-                    case.check(&parameters::cast(recurrent, dtype), (device, dtype));
+                    check(&case, &parameters::cast(recurrent, dtype), (device, dtype));
                 }
             }
         }
@@ -161,9 +142,9 @@ fn loaded_parameters_compute_what_pytorch_did() {
                 (format!("{name}.safetensors"), ""),
                 (format!("{name}_nested.pt"), "encoder.rnn."),
             ] {
-                let recurrent = case.config(cell).init(device);
+                let recurrent = config(&case, cell).init(device);
                 let recurrent = load_recurrent(recurrent, reference_path(&file), prefix).unwrap();
-                case.check(&recurrent, (device, DType::F32));
+                check(&case, &recurrent, (device, DType::F32));
             }
         }
     });

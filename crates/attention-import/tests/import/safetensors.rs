@@ -12,6 +12,14 @@ pub(super) fn ones<'a>(name: &'a str, shape: &'a [usize]) -> Entry<'a> {
     (name, "F32", &ONE, shape)
 }
 
+/// The tensors of D2L's additive attention.
+pub(super) const NAMES: [&str; 3] = ["W_q.weight", "W_k.weight", "w_v.weight"];
+
+/// [`NAMES`] with ones, of these shapes.
+pub(super) fn ones_of(shapes: &[[usize; 2]; 3]) -> [Entry<'_>; 3] {
+    std::array::from_fn(|at| ones(NAMES[at], &shapes[at]))
+}
+
 /// The header and the elements of tensors.
 pub(super) fn parts(tensors: &[Entry]) -> (String, Vec<u8>) {
     let (mut entries, mut content) = (Vec::new(), Vec::new());

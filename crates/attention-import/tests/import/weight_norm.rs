@@ -33,12 +33,8 @@ fn assert_as_plain<M: Module>(name: &str, load: impl Fn(&Path, &str) -> Result<M
     }
 }
 
-fn load_additive(
-    query_size: usize,
-    path: &Path,
-    prefix: &str,
-) -> Result<AdditiveAttention, ImportError> {
-    let config = AdditiveAttentionConfig::new(query_size, 3, 5);
+fn load_additive(size: usize, path: &Path, prefix: &str) -> Result<AdditiveAttention, ImportError> {
+    let config = AdditiveAttentionConfig::new(size, 3, 5);
     fill(config.init(&device::plain()[0]), path, prefix)
 }
 

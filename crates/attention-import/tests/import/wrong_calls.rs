@@ -6,7 +6,7 @@ use attention_import::{ImportError, Reason};
 use attention_tests::{assert_says, device, reference_path};
 use tensor_files::{FileFormat, TensorFile};
 
-use crate::safetensors::{self, ones};
+use crate::safetensors::{self, ones_of};
 
 /// The call on a file of `tests/reference/frameworks`.
 fn load<A>(package: Package<A>, file: &str, prefix: &str) -> Result<A, ImportError> {
@@ -28,17 +28,13 @@ fn errors_of_classes_have_kinds() {
         loaded.unwrap_err().reason().clone()
     };
     let shape = reason("small.params", "lstm.");
-    assert!(
-        matches!(&shape, Reason::Shape { got, .. } if *got == [16, 5]),
-        "{shape:?}"
-    );
+    let is_found = matches!(&shape, Reason::Shape { got, .. } if *got == [16, 5]);
+    assert!(is_found, "{shape:?}");
     let missing = reason("without_bias.params", "encoder.rnn.rnn.");
     assert!(matches!(missing, Reason::Missing { tensor, .. } if tensor.ends_with("i2h_bias")));
     let wrong_prefix = reason("small.params", "nowhere.");
-    assert!(
-        matches!(wrong_prefix, Reason::Missing { .. }),
-        "{wrong_prefix:?}"
-    );
+    let is_missing = matches!(wrong_prefix, Reason::Missing { .. });
+    assert!(is_missing, "{wrong_prefix:?}");
 }
 
 /// A pickle of arrays that no framework has signed may be anybody's.
@@ -57,12 +53,10 @@ fn paddles_files_are_those_that_it_marks() {
 fn square_weights_of_another_framework_are_refused() {
     let of_paddle =
         "expected D2L's MultiHeadAttention in Paddle's `.pdparams`, got MXNet's `.params`";
+    let of_tensorflow = "expected a tensor `heads.W_q/vars/0`";
     for (package, expected) in [
         (d2l::paddle::MULTI_HEAD, of_paddle),
-        (
-            d2l::tensorflow::MULTI_HEAD,
-            "expected a tensor `heads.W_q/vars/0`",
-        ),
+        (d2l::tensorflow::MULTI_HEAD, of_tensorflow),
         (d2l::jax::MULTI_HEAD, "expected a tensor `heads.W_q/kernel`"),
     ] {
         let error = error(package.with_num_heads(2), "small.params", "heads.");
@@ -82,24 +76,20 @@ fn square_weights_of_another_framework_are_refused() {
 #[test]
 fn one_bias_without_the_other_is_an_error() {
     let missing = error(d2l::mxnet::GRU, "without_bias.params", "encoder.rnn.rnn.");
-    assert_says(
-        missing,
-        "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias`, found `encoder.rnn.rnn._unfused.0.h2h_bias` alone: \
-         D2L's GRU has all biases or none",
-    );
+    let expected = "expected a tensor `encoder.rnn.rnn._unfused.0.i2h_bias`, found \
+                    `encoder.rnn.rnn._unfused.0.h2h_bias` alone: D2L's GRU has all biases or none";
+    assert_says(missing, expected);
 }
 
 #[test]
 fn a_wrong_prefix_of_mxnets_gru_is_told_in_mxnets_names() {
+    let weight = "`lstm._unfused.0.i2h_weight`";
     for (prefix, expected) in [
-        ("encoder.rnn.", "`lstm._unfused.0.i2h_weight`"),
+        ("encoder.rnn.", weight),
         ("encoder.rnn.rnn", ": a prefix ends in `.`"),
-        (
-            "encoder.rnn.rnn._unfused.0.",
-            "`lstm._unfused.0.i2h_weight`",
-        ),
-        ("decoder.", "`lstm._unfused.0.i2h_weight`"),
-        ("", "`lstm._unfused.0.i2h_weight`"),
+        ("encoder.rnn.rnn._unfused.0.", weight),
+        ("decoder.", weight),
+        ("", weight),
     ] {
         let missing = format!("expected a tensor `{prefix}_unfused.0.i2h_weight`, found ");
         let hint = "; did you mean the prefix `encoder.rnn.rnn.`?";
@@ -123,11 +113,9 @@ fn a_wrong_prefix_of_keras_is_told_with_the_right_one() {
         assert_says(error(keras::GRU, "keras2.h5", prefix), [&missing, hint]);
     }
     let error = error(keras::GRU, "keras2.h5", "model_weights/gru/gru");
-    assert_says(
-        error,
-        "expected a tensor `model_weights/gru/grugru_cell/kernel`, found `model_weights/gru/gru/gru_cell/kernel`: a \
-         prefix ends in `/`",
-    );
+    let expected = "expected a tensor `model_weights/gru/grugru_cell/kernel`, found \
+                    `model_weights/gru/gru/gru_cell/kernel`: a prefix ends in `/`";
+    assert_says(error, expected);
 }
 
 /// A name that the file's other layers have the end of: `vars/0` in a `.keras`, `scale` in an `.h5`.
@@ -147,11 +135,9 @@ fn keras_names_are_expected_as_the_file_spells_them() {
 #[test]
 fn an_lstm_is_no_gru() {
     let mxnet = error(d2l::mxnet::GRU, "small.params", "lstm.");
-    assert_says(
-        mxnet,
-        "`lstm._unfused.0.i2h_weight`: expected the shape [3 * hidden_size, input_size], got [16, 5]: an LSTM has four \
-         gates, a GRU three",
-    );
+    let expected = "`lstm._unfused.0.i2h_weight`: expected the shape [3 * hidden_size, input_size], got [16, 5]: an \
+                    LSTM has four gates, a GRU three";
+    assert_says(mxnet, expected);
     let keras = error(keras::GRU, "keras.keras", "layers/lstm/");
     let expected = "expected the shape [5, 3 * hidden_size], got [5, 16]: an LSTM has four gates";
     assert_says(keras, [expected, "the names fit `keras::LSTM`"]);
@@ -221,10 +207,9 @@ fn a_cut_file_of_keras_says_so() {
 #[test]
 fn heads_of_a_file_that_does_not_say_their_number() {
     let missing = error(d2l::mxnet::MULTI_HEAD, "mxnet.params", "heads.");
-    assert_says(
-        missing,
-        "`heads.W_q.weight`: expected the shape [num_heads * head_size, query_size], got [6, 3]",
-    );
+    let expected =
+        "`heads.W_q.weight`: expected the shape [num_heads * head_size, query_size], got [6, 3]";
+    assert_says(missing, expected);
     for number in [0, 4] {
         let package = d2l::mxnet::MULTI_HEAD.with_num_heads(number);
         let wrong = error(package, "mxnet.params", "heads.");
@@ -237,11 +222,7 @@ fn heads_of_a_file_that_does_not_say_their_number() {
 fn a_file_of_another_orientation_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("paddle.safetensors");
-    let tensors = [
-        ones("W_q.weight", &[3, 7]),
-        ones("W_k.weight", &[5, 7]),
-        ones("w_v.weight", &[7, 1]),
-    ];
+    let tensors = ones_of(&[[3, 7], [5, 7], [7, 1]]);
     safetensors::write(&path, &tensors);
     let error = d2l::pytorch::ADDITIVE.load(path, "", &device::plain()[0]);
     let error = error.map(drop).unwrap_err();

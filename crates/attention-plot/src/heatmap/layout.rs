@@ -258,28 +258,22 @@ mod tests {
                 let bar_label = ceil(face.width(&layout.bar_ticks[0].label, BAR_EM));
                 let bar_right = layout.bar.right() + TICK + TICK_GAP + bar_label;
                 assert!(pitch.width > first.width && pitch.height > first.height);
-                assert!(
-                    layout.title_y() >= 7 && layout.title_y() + 7 < first.y,
-                    "{shape:?}"
-                );
-                assert!(first.middle().x >= title, "{shape:?} {length}");
-                assert!(
-                    last.middle().x + title <= layout.page.width,
-                    "{shape:?} {length}"
-                );
-                assert!(pitch.width > 2 * title, "{shape:?} {length}");
+                let has_room = layout.title_y() >= 7 && layout.title_y() + 7 < first.y;
+                assert!(has_room, "{shape:?}");
+                let what = format!("{shape:?} {length}");
+                assert!(first.middle().x >= title, "{what}");
+                assert!(last.middle().x + title <= layout.page.width, "{what}");
+                assert!(pitch.width > 2 * title, "{what}");
                 assert!(last.right() < layout.bar.x && bar_right < layout.page.width);
                 for place in layout.y_title_places() {
-                    assert!(place.x < first.x, "{shape:?} {length}");
-                    assert!(
-                        place.x >= layout.y_title.room() - layout.y_title.offset(),
-                        "{shape:?} {length}"
-                    );
+                    assert!(place.x < first.x, "{what}");
+                    let least = layout.y_title.room() - layout.y_title.offset();
+                    assert!(place.x >= least, "{what}");
                 }
                 for place in layout.x_title_places() {
-                    assert!(place.y > last.bottom(), "{shape:?} {length}");
+                    assert!(place.y > last.bottom(), "{what}");
                     let bottom = place.y + layout.x_title.room() - layout.x_title.offset();
-                    assert!(bottom < layout.page.height, "{shape:?} {length}");
+                    assert!(bottom < layout.page.height, "{what}");
                 }
             }
         }

@@ -21,9 +21,8 @@ pub(crate) fn rectangles(svg: &str) -> impl Iterator<Item = &str> + Clone {
 
 /// Decodes an RGB picture: width, height, pixels.
 pub(crate) fn decode(bytes: &[u8]) -> (usize, usize, Vec<[u8; 3]>) {
-    let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
-        .read_info()
-        .unwrap();
+    let decoder = png::Decoder::new(std::io::Cursor::new(bytes));
+    let mut reader = decoder.read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
     assert_eq!(info.color_type, png::ColorType::Rgb);

@@ -125,13 +125,11 @@ fn escape_codes_are_balanced_and_match_the_mode() -> Done {
     let heatmap = HeatmapGrid::single(vec![0.0, 0.0, 1.0, f32::NAN], [2, 2])?;
     let true_color = heatmap.to_terminal(TerminalColor::TrueColor);
     let ansi = heatmap.to_terminal(TerminalColor::Ansi256);
+    let dark_and_grey = "\x1b[30;48;2;103;0;13m  \x1b[30;48;2;160;160;160m??\x1b[0m\n";
     for (text, part) in [
         // One code for equal cells.
         (&true_color, "\x1b[30;48;2;255;245;240m    \x1b[0m\n"),
-        (
-            &true_color,
-            "\x1b[30;48;2;103;0;13m  \x1b[30;48;2;160;160;160m??\x1b[0m\n",
-        ),
+        (&true_color, dark_and_grey),
         // 52 is 95,0,0 and 247 the grey 158,158,158: the nearest there are.
         (&ansi, "\x1b[30;48;5;52m  \x1b[30;48;5;247m??\x1b[0m\n"),
     ] {

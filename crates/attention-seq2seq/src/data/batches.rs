@@ -83,14 +83,12 @@ mod tests {
 
     #[test]
     fn batches_hold_every_example_once_by_length() {
-        let examples: Vec<Example> = (0..50)
-            .map(|at| {
-                example(
-                    &vec![at; 1 + (7 * at as usize) % 9],
-                    &vec![at; (at as usize) % 4],
-                )
-            })
-            .collect();
+        let of_lens = |at: u32| {
+            let lens = [1 + (7 * at as usize) % 9, at as usize % 4];
+            let [source, target] = lens.map(|len| vec![at; len]);
+            example(&source, &target)
+        };
+        let examples: Vec<Example> = (0..50).map(of_lens).collect();
         let examples = Examples::from(examples);
         for size in [1, 7, 50, 99] {
             let batches = Batches::new(examples.clone(), size);
@@ -103,11 +101,9 @@ mod tests {
             names.sort_unstable();
             assert_eq!(names, (0..50).collect::<Vec<_>>());
         }
-        assert_eq!(Batches::new(Examples::default(), 3).len(), 0);
-        assert_eq!(
-            Batches::new(Examples::default(), 3).deal(&mut random(1)),
-            [[0; 0]; 0]
-        );
+        let none = Batches::new(Examples::default(), 3);
+        assert_eq!(none.len(), 0);
+        assert_eq!(none.deal(&mut random(1)), [[0; 0]; 0]);
         assert_eq!(Batches::new(examples, 0).len(), 50, "as if it were 1");
     }
 
@@ -118,9 +114,8 @@ mod tests {
     #[test]
     fn batches_dealt_hold_every_example_once_with_others_each_time() {
         // Five lengths, sorted.
-        let examples: Vec<Example> = (0..2000)
-            .map(|at| example(&vec![at; 1 + at as usize / 400], &[]))
-            .collect();
+        let of_len = |at: u32| example(&vec![at; 1 + at as usize / 400], &[]);
+        let examples: Vec<Example> = (0..2000).map(of_len).collect();
         let batches = Batches::new(Examples::from(examples), 10);
         let dealt = batches.deal(&mut random(1));
         assert_eq!(dealt.len(), batches.len());
@@ -130,11 +125,9 @@ mod tests {
         assert!(all.into_iter().eq(0..2000));
         // Pools of 160 have some 32 of a length: most batches are of one, some of two.
         let lens = |batch: &Vec<u32>| {
-            let lens = batches
-                .examples(batch)
-                .into_iter()
-                .map(|it| it.source.len());
-            lens.collect::<BTreeSet<usize>>().len()
+            let lens = batches.examples(batch).into_iter();
+            let lens: BTreeSet<usize> = lens.map(|it| it.source.len()).collect();
+            lens.len()
         };
         assert!(dealt.iter().all(|batch| lens(batch) <= 2));
         let neighbours = |batch: &&Vec<u32>| {

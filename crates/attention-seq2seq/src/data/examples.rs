@@ -160,10 +160,8 @@ mod tests {
 
     #[test]
     fn tokens_that_occur_once_are_counted_by_side() {
-        let examples = Examples::from(vec![
-            example(&[4, 5, 7, Vocab::UNK], &[4, 4]),
-            example(&[5, 9], &[6]),
-        ]);
+        let one = example(&[4, 5, 7, Vocab::UNK], &[4, 4]);
+        let examples = Examples::from(vec![one, example(&[5, 9], &[6])]);
         // The sources' 4, 7 and 9; the target's 6.
         assert_eq!(examples.once(), [3, 1]);
         assert_eq!(Examples::default().once(), [0, 0]);

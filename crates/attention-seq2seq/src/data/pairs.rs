@@ -113,14 +113,7 @@ pub fn group_by_source(pairs: &[Pair]) -> Vec<SourceGroup<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::tokens::Tokenization::Chars;
-
-    fn pair(source: &str, target: &str) -> Pair {
-        Pair {
-            source: Chars.split(source),
-            target: Chars.split(target),
-        }
-    }
+    use crate::tests::pair;
 
     /// 100 sources; every third has two targets.
     fn pairs() -> Vec<Pair> {
@@ -137,11 +130,8 @@ mod tests {
     fn a_split_keeps_every_source_on_one_side() {
         let all = pairs();
         let split = split_holdout(all.clone(), 0.2, 7).unwrap();
-        let expected = (80, 20);
-        assert_eq!(
-            (sources(&split.train).len(), sources(&split.valid).len()),
-            expected
-        );
+        let sides = [&split.train, &split.valid].map(|side| sources(side).len());
+        assert_eq!(sides, [80, 20]);
         assert!(sources(&split.train).is_disjoint(&sources(&split.valid)));
         assert_eq!(split.train.len() + split.valid.len(), all.len());
         let in_order = |part: &[Pair]| {
@@ -171,12 +161,8 @@ mod tests {
 
     #[test]
     fn groups_keep_order_and_drop_repetition() {
-        let pairs = [
-            pair("b", "1"),
-            pair("a", "2"),
-            pair("b", "3"),
-            pair("b", "1"),
-        ];
+        let pairs = [("b", "1"), ("a", "2"), ("b", "3"), ("b", "1")];
+        let pairs = pairs.map(|(source, target)| pair(source, target));
         let groups = group_by_source(&pairs);
         let text = |group: &SourceGroup<'_>| {
             let targets: Vec<String> = group.targets.iter().map(|it| it.concat()).collect();

@@ -115,10 +115,8 @@ fn attentions_of_d2l_and_pytorch_are_those_that_are_imported() {
     for kind in [AttentionKind::Additive, AttentionKind::Sparse] {
         let model = recurrent(kind, &config);
         let file = file_of(&model);
-        let loaded = d2l::pytorch::ADDITIVE
-            .load(file.path(), prefix, &device)
-            .unwrap();
-        assert_same(&loaded, &model.decoder.attention);
+        let loaded = d2l::pytorch::ADDITIVE.load(file.path(), prefix, &device);
+        assert_same(&loaded.unwrap(), &model.decoder.attention);
     }
     let model = recurrent(AttentionKind::Heads, &config);
     let AnyAttention::Heads(new) = new(AttentionKind::Heads) else {
@@ -161,9 +159,8 @@ fn shapes(module: &impl Module) -> Vec<String> {
     let mut shapes: Vec<_> = file.iter().collect();
     shapes.sort_by_key(|(name, _)| name.to_string());
     let shapes = shapes.into_iter();
-    shapes
-        .map(|(name, view)| format!("{name} {:?}", view.shape()))
-        .collect()
+    let shapes = shapes.map(|(name, view)| format!("{name} {:?}", view.shape()));
+    shapes.collect()
 }
 
 #[track_caller]
@@ -215,51 +212,30 @@ fn models_have_these_names_and_shapes() {
 #[test]
 fn attentions_have_these_names_and_shapes() {
     use AttentionKind::*;
-    for (kind, expected) in [
-        (
-            Additive,
-            "score.W_k.weight [6, 6], score.W_q.weight [6, 6], score.w_v.weight [1, 6]",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        (Additive, "score.W_k.weight [6, 6], score.W_q.weight [6, 6], score.w_v.weight [1, 6]"),
         (Dot, ""),
-        (
-            Normalized,
-            "score.W_k.weight [6, 6], score.W_q.bias [6], score.W_q.weight [6, 6], score.gain [1], \
-             score.w_v.weight [1, 6]",
-        ),
-        (
-            Concat,
-            "score.hidden.weight [6, 12], score.value.weight [1, 6]",
-        ),
+        (Normalized, "score.W_k.weight [6, 6], score.W_q.bias [6], score.W_q.weight [6, 6], score.gain [1], \
+                      score.w_v.weight [1, 6]"),
+        (Concat, "score.hidden.weight [6, 12], score.value.weight [1, 6]"),
         (Bilinear, "score.query.weight [6, 6]"),
-        (
-            Biaffine,
-            "score.offset.bias [1], score.offset.weight [1, 6], score.query.bias [6], \
-             score.query.weight [6, 6]",
-        ),
-        (
-            Projected,
-            "score.key.weight [6, 6], score.query.weight [6, 6]",
-        ),
+        (Biaffine, "score.offset.bias [1], score.offset.weight [1, 6], score.query.bias [6], \
+                    score.query.weight [6, 6]"),
+        (Projected, "score.key.weight [6, 6], score.query.weight [6, 6]"),
         (Cosine, "score.temperature [1]"),
         (QkNorm, "score.key [6], score.query [6]"),
         (Gaussian, "score.inverse_width [1]"),
         (Kernel, ""),
         (Heads, "in_proj_weight [18, 6], out_proj.weight [6, 6]"),
-        (
-            Location,
-            "filters.weight [10, 1, 31], key.bias [6], key.weight [6, 6], location.weight [6, 10], \
-             query.weight [6, 6], value.weight [1, 6]",
-        ),
-        (
-            Coverage,
-            "coverage.weight [6, 1], key.bias [6], key.weight [6, 6], query.weight [6, 6], value.weight [1, 6]",
-        ),
-        (
-            Monotonic,
-            "offset [1], score.W_k.weight [6, 6], score.W_q.bias [6], score.W_q.weight [6, 6], score.gain [1], \
-             score.w_v.weight [1, 6]",
-        ),
-    ] {
+        (Location, "filters.weight [10, 1, 31], key.bias [6], key.weight [6, 6], location.weight [6, 10], \
+                    query.weight [6, 6], value.weight [1, 6]"),
+        (Coverage, "coverage.weight [6, 1], key.bias [6], key.weight [6, 6], query.weight [6, 6], \
+                    value.weight [1, 6]"),
+        (Monotonic, "offset [1], score.W_k.weight [6, 6], score.W_q.bias [6], score.W_q.weight [6, 6], \
+                     score.gain [1], score.w_v.weight [1, 6]"),
+    ];
+    for (kind, expected) in cases {
         let found = shapes(&recurrent(kind, &config()).decoder.attention);
         assert_eq!(found.join(", "), expected, "{kind}");
     }

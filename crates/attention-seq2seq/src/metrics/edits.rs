@@ -145,9 +145,7 @@ mod tests {
             let end = all.len();
             for index in start..end {
                 for letter in b"abc" {
-                    let mut longer = all[index].clone();
-                    longer.push(*letter);
-                    all.push(longer);
+                    all.push([&all[index][..], &[*letter]].concat());
                 }
             }
             start = end;

@@ -42,9 +42,8 @@ fn scores_of_corpora_are_those_of_sacrebleu() {
             (Bleu::default(), Bleu::default(), ChrF::default());
         for (output, references) in case.outputs.iter().zip(&case.references) {
             bleu += Bleu::of_texts(output, references);
-            let references_of_words: Vec<Vec<&str>> =
-                references.iter().map(|it| words(it).collect()).collect();
-            of_words += Bleu::of_tokens(&words(output).collect::<Vec<_>>(), &references_of_words);
+            let known: Vec<Vec<&str>> = references.iter().map(|it| words(it).collect()).collect();
+            of_words += Bleu::of_tokens(&words(output).collect::<Vec<_>>(), &known);
             chrf += ChrF::of_texts(output, references);
         }
         for (what, found, expected) in [
@@ -88,10 +87,9 @@ fn the_bleu_of_d2l_is_its_function() {
 #[test]
 fn intervals_of_scores_hold_the_score() {
     for case in cases().iter().filter(|case| case.outputs.len() >= 20) {
-        let outputs = || case.outputs.iter().zip(&case.references);
-        let bleu: Vec<Bleu> = outputs()
-            .map(|(output, known)| Bleu::of_texts(output, known))
-            .collect();
+        let pairs = case.outputs.iter().zip(&case.references);
+        let bleu = pairs.map(|(output, known)| Bleu::of_texts(output, known));
+        let bleu: Vec<Bleu> = bleu.collect();
         let [interval] = Bootstrap::default().intervals(&bleu, |sum| [sum.score()]);
         let is_inside = interval.lower < case.bleu && case.bleu < interval.upper;
         assert!(is_inside, "{}: {interval:?}", case.name);

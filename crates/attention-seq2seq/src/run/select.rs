@@ -124,14 +124,12 @@ mod tests {
             token_errors: 0.1,
             bleu: Some(100.0 - number),
         };
-        (1..)
-            .zip(figures)
-            .map(|(epoch, &number)| Epoch {
-                epoch,
-                train: of(0.0),
-                valid: of(number),
-            })
-            .collect()
+        let of_epoch = |(epoch, &number): (usize, &f64)| Epoch {
+            epoch,
+            train: of(0.0),
+            valid: of(number),
+        };
+        (1..).zip(figures).map(of_epoch).collect()
     }
 
     #[test]
@@ -157,11 +155,9 @@ mod tests {
                         n-grams that BLEU counts (--select error-rate or loss takes shorter ones), found 3";
         assert_eq!(error.as_deref(), Some(expected));
         assert!(Select::Bleu.check(|| 4).is_ok());
-        assert!(
-            [Select::Loss, Select::ErrorRate]
-                .iter()
-                .all(|select| select.check(|| panic!("not asked for")).is_ok())
-        );
+        for select in [Select::Loss, Select::ErrorRate] {
+            assert!(select.check(|| panic!("not asked for")).is_ok());
+        }
     }
 
     #[test]

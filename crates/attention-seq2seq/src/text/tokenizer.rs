@@ -159,10 +159,8 @@ mod tests {
     fn subwords_come_after_tags_of_the_normal_form() {
         let texts = ["go off", "go on", "go go gone", "caf\u{e9}"];
         let subwords = Subwords::learn(texts, 30).unwrap();
-        let tagged = Tokenizer {
-            subwords: Some(subwords),
-            ..tokenizer(Chars, Normalization::Nfc, true)
-        };
+        let mut tagged = tokenizer(Chars, Normalization::Nfc, true);
+        tagged.subwords = Some(subwords);
         for text in ["V;PST\tgo off", "V;PST go off"] {
             let tokens = tagged.split(text);
             assert_eq!(tokens[..3], ["V;", "PST;", "▁go"], "{tokens:?}");

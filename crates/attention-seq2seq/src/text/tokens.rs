@@ -114,9 +114,8 @@ mod tests {
         }
         assert_eq!(Tokenization::Spaces.split("  a   b "), ["a", "b"]);
         assert_eq!(Tokenization::Chars.split("é 1"), ["é", " ", "1"]);
-        assert!(
-            Tokenization::Spaces.split(" ").is_empty() && Tokenization::Chars.split("").is_empty()
-        );
+        assert!(Tokenization::Spaces.split(" ").is_empty());
+        assert!(Tokenization::Chars.split("").is_empty());
     }
 
     /// White space that is not ASCII's, or not a space.

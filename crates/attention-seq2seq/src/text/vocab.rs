@@ -283,10 +283,8 @@ mod tests {
         let vocab = vocab();
         let expected = [5, 4, 3, 3, 6, 7];
         assert_eq!(vocab.encode(&Spaces.split("a b x <pad> <eos> c")), expected);
-        assert_eq!(
-            vocab.decode(&[Vocab::BOS, 5, Vocab::PAD, 4, 6, Vocab::UNK, Vocab::EOS, 7]),
-            ["a", "b", "<eos>", "<unk>"]
-        );
+        let ids = [Vocab::BOS, 5, Vocab::PAD, 4, 6, Vocab::UNK, Vocab::EOS, 7];
+        assert_eq!(vocab.decode(&ids), ["a", "b", "<eos>", "<unk>"]);
         let tokens = Spaces.split("d c <eos> b a");
         assert_eq!(vocab.decode(&vocab.try_encode(&tokens).unwrap()), tokens);
         let expected = (None, None, Some(7));

@@ -228,9 +228,8 @@ mod tests {
         for gradient in gradients {
             let gradient = Tensor::<1>::from_data(gradient, &device);
             let (mine, state) = Adam::new().step(0.1, parameter.clone(), gradient.clone(), ours);
-            let (burns, expected) = burns()
-                .build()
-                .step(0.1, parameter.clone(), gradient, theirs);
+            let burns = burns().build();
+            let (burns, expected) = burns.step(0.1, parameter.clone(), gradient, theirs);
             assert_eq!(bits(mine), bits(burns));
             let [of_ours, of_burns] = [&state, &expected].map(|state| {
                 let momentum = state.clone().unwrap().momentum;

@@ -128,10 +128,8 @@ mod tests {
         for dtype in [DType::F16, DType::BF16] {
             let of = |number: f64| {
                 let layer: Linear = LinearConfig::new(3, 2).init(&device);
-                parameters::cast(
-                    parameters::changed(layer, |_, it| it.map(|_| number)),
-                    dtype,
-                )
+                let layer = parameters::changed(layer, |_, it| it.map(|_| number));
+                parameters::cast(layer, dtype)
             };
             let (start, weights) = (of(1.0), of(1.0));
             let weights = parameters::changed(weights, |_, it| it.map(|_| 1.0078125));

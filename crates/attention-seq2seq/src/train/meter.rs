@@ -246,16 +246,11 @@ mod tests {
         let mut errors = CharErrorRate::new().with_pad_token(Vocab::PAD as usize);
         let mut loss = LossMetric::new();
         for output in &outputs {
-            let StepOutput {
-                loss: of_step,
-                tokens,
-                outputs,
-                targets,
-            } = output.clone();
-            let cer = CerInput::new(outputs, targets);
+            let step = output.clone();
+            let cer = CerInput::new(step.outputs, step.targets);
             errors.update(&cer, &metadata).unwrap();
             // It weighs a batch by the number of its losses: here one for each token.
-            let of_tokens = LossInput::new(of_step.expand([tokens]));
+            let of_tokens = LossInput::new(step.loss.expand([step.tokens]));
             loss.update(&of_tokens, &metadata).unwrap();
         }
         for most in [1, 2, 8] {

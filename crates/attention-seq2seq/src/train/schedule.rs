@@ -238,11 +238,8 @@ mod tests {
         }
         let mut rate_at = |seconds: u64| {
             set(&mut schedule, seconds);
-            (
-                schedule.step(),
-                schedule.is_out_of_time(),
-                schedule.clock().map(|clock| clock.seconds),
-            )
+            let (rate, is_over) = (schedule.step(), schedule.is_out_of_time());
+            (rate, is_over, schedule.clock().map(|clock| clock.seconds))
         };
         // 20 of 120 seconds are over, far more than 5 of 500 steps.
         let middle = |progress: f64| 0.005 + 0.5 * 0.495 * (1.0 + (progress * PI).cos());

@@ -4,16 +4,16 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::attention::AttentionKind;
+use crate::data::Pairs;
 use crate::data::corpus::Corpus;
 use crate::data::tasks::Task;
-use crate::data::{Pair, Pairs};
 use crate::device::test_device as device;
 use crate::error::Result;
 use crate::model::{AnyModel, AttentionHead, Seq2SeqConfig, TransformerConfig};
 use crate::run::{CheckpointFiles, DataSource, RunConfig, RunDir, Select};
-use crate::tests::{epoch_of, line};
+use crate::tests::{epoch_of, line, pair, vocabs};
 use crate::text::tokens::Tokenization::Chars;
-use crate::text::vocab::{Vocab, Vocabs};
+use crate::text::vocab::Vocab;
 use crate::train::Trainee;
 
 mod explain;
@@ -23,11 +23,8 @@ const MAX_LEN: usize = 5;
 
 /// Settings of a model with six source letters and two target letters.
 fn config() -> RunConfig {
-    let data = DataSource::Task {
-        task: Task::Reverse,
-        train: 3,
-        valid: 3,
-    };
+    let (task, train, valid) = (Task::Reverse, 3, 3);
+    let data = DataSource::Task { task, train, valid };
     RunConfig {
         max_len: MAX_LEN,
         ..RunConfig::new(sizes(), data, &[])
@@ -43,12 +40,7 @@ fn sizes() -> Seq2SeqConfig {
 fn created() -> (TempDir, RunDir) {
     let folder = tempfile::tempdir().unwrap();
     let run = RunDir::new(folder.path().join("run"));
-    let vocab = |letters: &str| Vocab::build([&Chars.split(letters)[..]]);
-    let vocabs = Vocabs {
-        source: vocab("abcdef"),
-        target: vocab("xy"),
-    };
-    run.create(&config(), &vocabs).unwrap();
+    run.create(&config(), &vocabs("abcdef", "xy")).unwrap();
     (folder, run)
 }
 
@@ -104,24 +96,16 @@ fn weights_that_fit_into_no_memory_are_refused() {
 #[test]
 fn any_of_several_targets_is_right() {
     let (_folder, translator) = loaded(PREDICTS_X);
-    let pair = |source: &str, target: &str| Pair {
-        source: Chars.split(source),
-        target: Chars.split(target),
-    };
-    let pairs = vec![
+    let valid = vec![
         pair("a", "xxxxx"),
         pair("b", "yy"),
         pair("a", "y"),
         pair("b", "xxxxx"),
         pair("c", "xxxy"),
     ];
-    let errors = translator.errors(&pairs).unwrap();
+    let errors = translator.errors(&valid).unwrap();
     let train = Vec::new();
-    let pairs = Pairs {
-        train,
-        valid: pairs,
-    };
-    let corpus = Corpus::of_pairs(&pairs, Chars);
+    let corpus = Corpus::of_pairs(&Pairs { train, valid }, Chars);
     assert_eq!(translator.valid_errors(&corpus).unwrap(), errors);
     assert_eq!(errors.sequences(), 3);
     assert_eq!(errors.exact_match(), 2.0 / 3.0);
@@ -131,15 +115,12 @@ fn any_of_several_targets_is_right() {
 #[test]
 fn a_source_without_tokens_is_an_error() {
     let (_folder, translator) = loaded(PREDICTS_X);
-    let pair = Pair {
-        source: Vec::new(),
-        target: Chars.split("x"),
-    };
+    let without = pair("", "x");
     let some = Chars.split("a");
     for found in [
         line(translator.translate_tokens(&[&some, &[]])),
         line(translator.attend(&[], AttentionHead::default())),
-        line(translator.errors(&[pair])),
+        line(translator.errors(&[without])),
     ] {
         assert_eq!(found, NO_TOKEN);
     }

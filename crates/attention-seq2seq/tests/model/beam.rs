@@ -1,7 +1,6 @@
 //! Beam search with real models.
 
 use attention_seq2seq::attention::AnyScore;
-use attention_seq2seq::data::Source;
 use attention_seq2seq::model::{BeamOutput, BeamSearchConfig, LengthPenalty, SearchError};
 use attention_seq2seq::{
     AttentionKind, Batch, Example, Seq2SeqConfig, Seq2SeqModel, Transformer, TransformerConfig,
@@ -9,29 +8,22 @@ use attention_seq2seq::{
 };
 use attention_tests::parameters;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use burn_fused_layers::is_in_host_memory;
 use burn_fused_layers::recurrent::CellKind;
 
-use crate::models::{biased, config, constant, each_model};
-use crate::support::{self, device, drawn, drawn_model, examples, examples_of, read};
+use crate::models::{biased, constant, each_model};
+use crate::support::{
+    config, device, drawn, drawn_model, example, examples, examples_of, host, read, source_on_host,
+};
 use crate::transformer;
-
-/// A device without autodiff, as translation has.
-fn host() -> Device {
-    device().inner()
-}
-
-fn source(examples: &[Example]) -> Source {
-    support::source(examples, &host())
-}
 
 fn search(
     config: &BeamSearchConfig,
     model: &impl Seq2SeqModel,
     examples: &[Example],
 ) -> Vec<Vec<BeamOutput>> {
-    let mut decoding = model.decoding(&source(examples), config.max_len, false);
+    let mut decoding = model.decoding(&source_on_host(examples), config.max_len, false);
     config.search(&mut *decoding).unwrap()
 }
 
@@ -85,7 +77,7 @@ fn results_do_not_depend_on_the_batch_to_the_bit() {
 fn check_greedy(what: &str, model: &impl Seq2SeqModel) {
     let all = [3, 5, 8, 1].map(|len| sources(4, len, len as u64)).concat();
     for max_len in [1, 6] {
-        let greedy = model.greedy(&source(&all), max_len, false);
+        let greedy = model.greedy(&source_on_host(&all), max_len, false);
         for penalty in [0.0, 1.5] {
             let penalty = LengthPenalty::Gnmt(penalty);
             let config = BeamSearchConfig::new(max_len).with_length_penalty(penalty);
@@ -125,13 +117,8 @@ fn check_exhaustive(what: &str, model: &impl Seq2SeqModel, logits: impl Fn(&Batc
     let source = sources(1, 4, 8).remove(0).source;
     // The vocabulary has seven tokens; four are special.
     let outputs = every_output(4..7);
-    let examples: Vec<Example> = outputs
-        .iter()
-        .map(|target| Example {
-            source: source.clone(),
-            target: target.clone(),
-        })
-        .collect();
+    let of_target = |target: &Vec<u32>| example(&source, target);
+    let examples: Vec<Example> = outputs.iter().map(of_target).collect();
     let logits = logits(&Batch::new(&examples, &host()));
     let [_, steps, tokens] = logits.dims();
     let logits = read(logits);
@@ -143,10 +130,8 @@ fn check_exhaustive(what: &str, model: &impl Seq2SeqModel, logits: impl Fn(&Batc
             let of_step = |step: usize| {
                 let row = &logits[(index * steps + step) * tokens..][..tokens];
                 let may_be = |token: usize| token == Vocab::EOS as usize || token >= 4;
-                let sum: f64 = (0..tokens)
-                    .filter(|&it| may_be(it))
-                    .map(|it| row[it].exp())
-                    .sum();
+                let all = (0..tokens).filter(|&it| may_be(it));
+                let sum: f64 = all.map(|it| row[it].exp()).sum();
                 let token = output.get(step).copied().unwrap_or(Vocab::EOS);
                 row[token as usize] - sum.ln()
             };
@@ -225,7 +210,7 @@ fn a_model_of_nans_is_an_error() {
     for model in [nan, biased(7, f64::INFINITY).valid()] {
         for beam in [1, 3] {
             let config = BeamSearchConfig::new(6).with_beam(beam);
-            let mut decoding = model.decoding(&source(&sources(2, 3, 1)), 6, false);
+            let mut decoding = model.decoding(&source_on_host(&sources(2, 3, 1)), 6, false);
             let error = config.search(&mut *decoding).unwrap_err();
             assert_eq!(error, SearchError::NoProbabilities { position: 1 });
         }
@@ -238,7 +223,7 @@ fn a_coverage_penalty_wants_all_of_the_source_read() {
     let sources = sources(3, 5, 2);
     let model = drawn_model(AttentionKind::Additive, &self::config(), 3).valid();
     let found = |config: &BeamSearchConfig| {
-        let mut decoding = model.decoding(&source(&sources), config.max_len, true);
+        let mut decoding = model.decoding(&source_on_host(&sources), config.max_len, true);
         config.search(&mut *decoding).unwrap()
     };
     // With weights, attention is computed otherwise: the last bits may differ.
@@ -257,7 +242,7 @@ fn a_coverage_penalty_wants_all_of_the_source_read() {
     let config = config.with_coverage_penalty(0.2);
     transformer::each_model(|what, model| {
         let model = model.valid();
-        let mut decoding = model.decoding(&source(&sources), 6, true);
+        let mut decoding = model.decoding(&source_on_host(&sources), 6, true);
         let error = config.search(&mut *decoding).unwrap_err().to_string();
         let expected = "the coverage penalty: expected recurrent models";
         assert!(error.starts_with(expected), "{what}: {error}");

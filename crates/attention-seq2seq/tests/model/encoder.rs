@@ -1,7 +1,5 @@
 //! The encoder against PyTorch's GRU, and its panics.
 
-use std::ops::Deref;
-
 use attention_core::DotProductAttentionConfig;
 use attention_seq2seq::Seq2SeqConfig;
 use attention_seq2seq::data::Source;
@@ -9,7 +7,7 @@ use attention_seq2seq::model::Encoder;
 use attention_tests::{Array, RecurrentCase, recurrent_reference, refuses};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
-use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer};
+use burn_fused_layers::recurrent::RecurrentLayer;
 
 use crate::support::{assert_close, device, read};
 
@@ -18,85 +16,63 @@ fn transposed(weight: &Array) -> Tensor<2> {
     weight.f32::<2>(&device()).transpose()
 }
 
-/// A case of PyTorch's.
-struct Case(RecurrentCase);
-
-impl Deref for Case {
-    type Target = RecurrentCase;
-
-    fn deref(&self) -> &RecurrentCase {
-        &self.0
-    }
-}
-
 /// The results of PyTorch's GRU.
-fn pytorch() -> Vec<Case> {
+fn pytorch() -> Vec<RecurrentCase> {
     let mut cases = recurrent_reference("gru");
     // An encoder has no initial states.
     cases.retain(|case| !case.inputs.contains_key("h_0"));
-    assert_eq!(
-        cases.len(),
-        4,
-        "one or two directions, whole or with lengths"
-    );
-    cases.into_iter().map(Case).collect()
+    // One or two directions, whole or with lengths.
+    assert_eq!(cases.len(), 4);
+    cases
 }
 
-impl Case {
-    /// Batch, steps and the size of an input.
-    fn sizes(&self) -> [usize; 3] {
-        self.inputs["input"].shape.clone().try_into().unwrap()
-    }
+/// Batch, steps and the size of an input.
+fn sizes(case: &RecurrentCase) -> [usize; 3] {
+    case.inputs["input"].shape.clone().try_into().unwrap()
+}
 
-    /// `hidden_size`, of all directions together.
-    fn hidden_size(&self) -> usize {
-        self.outputs["output"].shape[2]
-    }
+/// `hidden_size`, of all directions together.
+fn hidden_size(case: &RecurrentCase) -> usize {
+    case.outputs["output"].shape[2]
+}
 
-    fn lens(&self) -> Vec<usize> {
-        let [batch, steps, _] = self.sizes();
-        self.lengths.clone().unwrap_or(vec![steps; batch])
-    }
+fn lens(case: &RecurrentCase) -> Vec<usize> {
+    let [batch, steps, _] = sizes(case);
+    case.lengths.clone().unwrap_or(vec![steps; batch])
+}
 
-    /// The id of the token whose embedding is the input at this place; padding has its own.
-    fn token(&self, example: usize, step: usize) -> usize {
-        1 + example * self.sizes()[1] + step
-    }
+/// Sources whose tokens have the inputs as their embeddings, in order; padding has the one before.
+fn source(case: &RecurrentCase) -> Source {
+    let [_, steps, _] = sizes(case);
+    let tokens = |(example, len): (usize, usize)| -> Vec<u32> {
+        let first = 1 + example * steps;
+        (first..first + len).map(|token| token as u32).collect()
+    };
+    let sources: Vec<Vec<u32>> = lens(case).into_iter().enumerate().map(tokens).collect();
+    Source::new(sources.iter().map(Vec::as_slice), &device())
+}
 
-    fn source(&self) -> Source {
-        let lens = self.lens();
-        let tokens = |(example, &len): (usize, &usize)| {
-            (0..len)
-                .map(|step| self.token(example, step) as u32)
-                .collect()
-        };
-        let sources: Vec<Vec<u32>> = lens.iter().enumerate().map(tokens).collect();
-        Source::new(sources.iter().map(Vec::as_slice), &device())
+/// The encoder with these parameters, whose embeddings are these inputs.
+fn encoder(case: &RecurrentCase) -> Encoder {
+    let [batch, steps, size] = sizes(case);
+    let config = Seq2SeqConfig::new(1 + batch * steps, 5)
+        .with_embedding_size(size)
+        .with_hidden_size(hidden_size(case))
+        .with_layers(case.layers)
+        .with_bidirectional(case.bidirectional);
+    let mut encoder = new(&config);
+    let inputs = case.inputs["input"].f32::<3>(&device());
+    let inputs = inputs.reshape([batch * steps, size]);
+    let padding = Tensor::full([1, size], 7.0, &device());
+    encoder.embedding.weight = parameter(Tensor::cat(vec![padding, inputs], 0));
+    for (gru, suffix) in grus(&mut encoder) {
+        let input = |name: &str| &case.inputs[&format!("{name}{suffix}")];
+        gru.input.weight = parameter(transposed(input("weight_ih")));
+        gru.hidden.weight = parameter(transposed(input("weight_hh")));
+        gru.input.bias = Some(parameter(input("bias_ih").f32(&device())));
+        gru.hidden.bias = Some(parameter(input("bias_hh").f32(&device())));
     }
-
-    /// The encoder with these parameters, whose embeddings are these inputs.
-    fn encoder(&self) -> Encoder {
-        let [batch, steps, size] = self.sizes();
-        let config = Seq2SeqConfig::new(1 + batch * steps, 5)
-            .with_embedding_size(size)
-            .with_hidden_size(self.hidden_size())
-            .with_layers(self.layers)
-            .with_bidirectional(self.bidirectional);
-        let mut encoder = new(&config);
-        let inputs = self.inputs["input"]
-            .f32::<3>(&device())
-            .reshape([batch * steps, size]);
-        let padding = Tensor::full([1, size], 7.0, &device());
-        encoder.embedding.weight = parameter(Tensor::cat(vec![padding, inputs], 0));
-        for (gru, suffix) in grus(&mut encoder) {
-            let input = |name: &str| &self.inputs[&format!("{name}{suffix}")];
-            gru.input.weight = parameter(transposed(input("weight_ih")));
-            gru.hidden.weight = parameter(transposed(input("weight_hh")));
-            gru.input.bias = Some(parameter(input("bias_ih").f32(&device())));
-            gru.hidden.bias = Some(parameter(input("bias_hh").f32(&device())));
-        }
-        encoder
-    }
+    encoder
 }
 
 fn new(config: &Seq2SeqConfig) -> Encoder {
@@ -111,26 +87,25 @@ fn parameter<const D: usize>(tensor: Tensor<D>) -> Param<Tensor<D>> {
 /// The layers, with PyTorch's suffix for the names of their parameters.
 fn grus(encoder: &mut Encoder) -> impl Iterator<Item = (&mut RecurrentLayer, String)> {
     let suffixed = |suffix: &'static str| move |(index, gru)| (gru, format!("_l{index}{suffix}"));
-    let Recurrent {
-        layers, reversed, ..
-    } = &mut encoder.recurrent;
-    let layers = layers.iter_mut().enumerate().map(suffixed(""));
-    layers.chain(reversed.iter_mut().enumerate().map(suffixed("_reverse")))
+    let recurrent = &mut encoder.recurrent;
+    let layers = recurrent.layers.iter_mut().enumerate().map(suffixed(""));
+    let reversed = recurrent.reversed.iter_mut().enumerate();
+    layers.chain(reversed.map(suffixed("_reverse")))
 }
 
 #[test]
 fn the_encoder_is_pytorchs_gru() {
     const TOLERANCE: f64 = 1e-5;
-    for case in pytorch() {
+    for case in &pytorch() {
         let what = |of: &str| format!("{}: {of}", case.name);
-        let [batch, steps, size] = case.sizes();
-        let hidden = case.hidden_size();
-        let mut encoder = case.encoder();
-        let encoded = encoder.forward(&case.source());
+        let [batch, steps, size] = sizes(case);
+        let hidden = hidden_size(case);
+        let mut encoder = encoder(case);
+        let encoded = encoder.forward(&source(case));
         assert_eq!(encoded.states.dims(), [batch, steps, hidden]);
 
         let states = read(encoded.states.clone());
-        for (example, len) in case.lens().into_iter().enumerate() {
+        for (example, len) in lens(case).into_iter().enumerate() {
             let rows = |values: &[f64]| values[example * steps * hidden..][..len * hidden].to_vec();
             let expected = rows(&case.outputs["output"].data);
             assert_close(&what("states"), &rows(&states), &expected, TOLERANCE);
@@ -148,7 +123,7 @@ fn the_encoder_is_pytorchs_gru() {
         }
 
         // States at padding are arbitrary: only states of tokens receive a gradient.
-        let lens = case.lens();
+        let lens = lens(case);
         let mut output_gradients = case.inputs["grad_output"].data.clone();
         for (row, gradients) in output_gradients.chunks_mut(hidden).enumerate() {
             if row % steps >= lens[row / steps] {

@@ -25,10 +25,8 @@ pub(crate) fn logits_and_gradients(
     let steps = all[example].target.len() + 1;
     let logits = logits.narrow(0, example, 1).narrow(1, 0, steps);
     let mut random = random(9);
-    let output_gradients: Vec<f64> = (0..steps * tokens)
-        .map(|_| random.random_range(-1.0..1.0))
-        .collect();
-    let output_gradients = TensorData::new(output_gradients, [1, steps, tokens]);
+    let drawn = (0..steps * tokens).map(|_| random.random_range(-1.0..1.0));
+    let output_gradients = TensorData::new(drawn.collect::<Vec<f64>>(), [1, steps, tokens]);
     let loss = (logits.clone() * Tensor::from_data(output_gradients, &device())).sum();
     let gradients = parameters::gradients(model, Some(&loss.backward()));
     (read(logits), gradients)

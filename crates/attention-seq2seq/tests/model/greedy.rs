@@ -9,9 +9,9 @@ use attention_seq2seq::{AttentionKind, Batch, Seq2Seq, Seq2SeqConfig, Seq2SeqMod
 use attention_tests::parameters;
 use burn::tensor::{Device, Tensor};
 
-use crate::models::{biased, config, constant, each_model};
+use crate::models::{biased, constant, each_model};
 use crate::support::{
-    batch_on, device, drawn_model, examples, examples_of, read, source, without_noise,
+    batch_on, config, device, drawn_model, examples, examples_of, read, source, without_noise,
 };
 
 /// The token with the highest logit among those that may be an output.

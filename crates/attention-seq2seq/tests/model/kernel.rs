@@ -5,8 +5,9 @@ use attention_seq2seq::{AttentionKind, Batch, Seq2Seq, Seq2SeqModel};
 use attention_tests::parameters;
 
 use crate::forward::logits_and_gradients;
-use crate::models::config;
-use crate::support::{assert_all_close, assert_close, device, drawn_model, examples, read, source};
+use crate::support::{
+    assert_all_close, assert_close, config, device, drawn_model, examples, read, source,
+};
 
 /// A model whose states are so far apart that some queries have no key within the width.
 fn far_apart() -> Seq2Seq<AnyAttention> {

@@ -5,13 +5,7 @@ use attention_seq2seq::{AttentionKind, Seq2Seq, Seq2SeqConfig};
 use attention_tests::parameters;
 use burn_fused_layers::recurrent::CellKind;
 
-use crate::support::drawn_model;
-
-pub(crate) fn config() -> Seq2SeqConfig {
-    Seq2SeqConfig::new(13, 11)
-        .with_embedding_size(5)
-        .with_hidden_size(6)
-}
+use crate::support::{config, drawn_model};
 
 /// One and two layers, one and two directions, GRU and LSTM.
 pub(crate) fn configs() -> [Seq2SeqConfig; 4] {

@@ -1,7 +1,6 @@
 //! Steps of training: their metrics, their gradients, dropout, and learning.
 
 use attention_seq2seq::attention::AnyAttention;
-
 use attention_seq2seq::{
     AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Seq2SeqModel, Trainee, Vocab,
 };
@@ -11,26 +10,20 @@ use burn::nn::DropoutConfig;
 use burn::optim::{AdamConfig, GradientsParams};
 use rand::RngExt;
 
-use crate::models::{config, configs, constant};
+use crate::models::{configs, constant};
 use crate::support::{
-    assert_close, batch, batch_on, device, drawn_model, examples, loss, measured, random, read,
-    source, step_gradients, without_noise,
+    assert_close, batch, batch_on, config, drawn_model, example, examples, host, loss, measured,
+    random, read, source_on_host, step_gradients, without_noise,
 };
 
 #[test]
 fn a_step_measures_tokens_up_to_the_end_of_each_target() {
-    let example = |target: &[u32]| Example {
-        source: vec![4, 5],
-        target: target.to_vec(),
-    };
-    let all = [example(&[5, 5]), example(&[]), example(&[5]), example(&[])];
+    let all = [&[5, 5][..], &[], &[5], &[]].map(|target| example(&[4, 5], target));
     for token in [5, Vocab::EOS] {
         let trainee = Trainee::new(constant(token));
         let loss = read(loss(&trainee.model, &batch(&all)))[0];
         let trained = trainee.train_step(batch(&all)).output;
-        let valid = trainee
-            .valid()
-            .valid_step(batch_on(&all, &device().inner()));
+        let valid = trainee.valid().valid_step(batch_on(&all, &host()));
         // The targets have 3, 1, 2 and 1 tokens, ends included. Under teacher forcing the model that predicts 5 errs at
         // each end, the one that predicts the end errs at each token, and no prediction after an end counts. In greedy
         // search the first goes on to the width of the batch, 3, and the second stops at once.
@@ -38,8 +31,7 @@ fn a_step_measures_tokens_up_to_the_end_of_each_target() {
             5 => (0.0, 4.0 / 7.0, 9.0 / 7.0),
             _ => (50.0, 3.0 / 7.0, 3.0 / 7.0),
         };
-        for (what, output, errors) in [("training", trained, forced), ("validation", valid, greedy)]
-        {
+        for (what, output, errors) in [("training", trained, forced), ("valid", valid, greedy)] {
             let expected = [loss, exact, 100.0 * errors];
             assert_close(what, &measured(&output), &expected, 1e-6);
         }
@@ -89,7 +81,7 @@ fn dropout_is_for_training_only() {
     let without = read(without);
     let dropped = read(model.forward(&batch(&all)));
     assert_ne!(dropped, without, "nothing is dropped");
-    let valid = model.valid().forward(&batch_on(&all, &device().inner()));
+    let valid = model.valid().forward(&batch_on(&all, &host()));
     assert_close("valid", &read(valid), &without, 1e-6);
 }
 
@@ -104,7 +96,7 @@ fn the_decoder_drops_if_what_it_drops_or_the_layer_behind_trains() {
     };
     let whole = drawn_model(AttentionKind::Additive, &config(), 11);
     let all = examples(&[(3, 2), (5, 4)], &config(), 12);
-    let batch = batch_on(&all, &device().inner());
+    let batch = batch_on(&all, &host());
     for part in ["embedding", "input", "upper", "output", "none"] {
         let mut model = whole.valid();
         let (plain, trained) = (&mut model.decoder, &whole.decoder);
@@ -135,16 +127,12 @@ fn the_decoder_drops_if_what_it_drops_or_the_layer_behind_trains() {
 /// Copies of up to four of three letters.
 pub(crate) fn copies(count: usize, seed: u64) -> Vec<Example> {
     let mut random = random(seed);
-    (0..count)
-        .map(|_| {
-            let len = random.random_range(1..=4);
-            let source: Vec<u32> = (0..len).map(|_| random.random_range(4..7)).collect();
-            Example {
-                target: source.clone(),
-                source,
-            }
-        })
-        .collect()
+    let copy = |_| {
+        let len = random.random_range(1..=4);
+        let source: Vec<u32> = (0..len).map(|_| random.random_range(4..7)).collect();
+        example(&source, &source)
+    };
+    (0..count).map(copy).collect()
 }
 
 /// Trains on all examples in each step, and returns the model with the losses before and after.
@@ -184,12 +172,8 @@ fn every_shape_of_model_learns_with_every_parameter() {
         assert!(after < 0.7 * before, "{what}: {before} to {after}");
         assert_all_learned(&what, &start, &learned);
     }
-    for config in configs() {
-        let config = Seq2SeqConfig {
-            source_vocab_size: 7,
-            target_vocab_size: 7,
-            ..config
-        };
+    for mut config in configs() {
+        [config.source_vocab_size, config.target_vocab_size] = [7, 7];
         for kind in without_noise() {
             check(kind, &config);
         }
@@ -206,7 +190,7 @@ fn a_copy_task_is_learned_to_the_last_token() {
     assert!(after < 0.05, "loss {after}");
     let model = model.valid();
     // Outputs end at different steps of one batch.
-    let translation = model.greedy(&source(&copies, &device().inner()), 6, false);
+    let translation = model.greedy(&source_on_host(&copies), 6, false);
     for (tokens, example) in translation.tokens.iter().zip(&copies) {
         assert_eq!(tokens, &example.target);
     }

@@ -1,7 +1,6 @@
 //! Transformers: padding, greedy search and teacher forcing, weights, training.
 
 use attention_seq2seq::attention::AnyScore;
-use attention_seq2seq::data::Source;
 use attention_seq2seq::model::AttentionHead;
 use attention_seq2seq::{
     AttentionKind, Example, Seq2SeqModel, Trainee, Transformer, TransformerConfig, Vocab,
@@ -13,8 +12,8 @@ use burn::optim::AdamConfig;
 use crate::forward::check_padding;
 use crate::greedy::check_teacher_forcing;
 use crate::support::{
-    self, assert_all_close, assert_close, batch, batch_on, device, drawn, examples_of,
-    loss_of_logits, read,
+    assert_all_close, assert_close, batch, batch_on, device, drawn, example, examples_of, host,
+    loss_of_logits, read, source_on_host,
 };
 use crate::training::{assert_all_learned, copies};
 
@@ -47,10 +46,6 @@ fn examples(lens: &[(usize, usize)], seed: u64) -> Vec<Example> {
     examples_of(lens, [13, 11], seed)
 }
 
-fn source(examples: &[Example]) -> Source {
-    support::source(examples, &device().inner())
-}
-
 #[test]
 fn padding_changes_nothing() {
     each_model(|what, model| check_padding(what, model, |batch| model.forward(batch), [1e-5; 2]));
@@ -81,13 +76,7 @@ fn the_loss_is_the_cross_entropy_of_the_logits() {
 #[test]
 fn the_end_of_a_source_and_the_places_of_its_tokens_count() {
     let model = model(AttentionKind::Dot, &config(), 3);
-    let logits = |source: &[u32]| {
-        let example = Example {
-            source: source.to_vec(),
-            target: vec![5],
-        };
-        read(model.forward(&batch(&[example])))
-    };
+    let logits = |source: &[u32]| read(model.forward(&batch(&[example(source, &[5])])));
     assert_ne!(logits(&[4, 5, 6]), logits(&[5, 4, 6]));
     assert_ne!(logits(&[4, 4]), logits(&[4, 4, 4]));
 }
@@ -95,7 +84,7 @@ fn the_end_of_a_source_and_the_places_of_its_tokens_count() {
 #[test]
 fn greedy_search_predicts_what_teacher_forcing_finds_most_likely() {
     each_model(|what, model| {
-        let (model, device) = (model.valid(), device().inner());
+        let (model, device) = (model.valid(), host());
         check_teacher_forcing(what, &model, &device, |batch| model.forward(batch));
     });
 }
@@ -108,12 +97,13 @@ fn weights_are_those_of_a_head_or_the_mean_of_a_layer() {
         let layers = model.decoder.layers.len();
         let weights = |layer, head| {
             let head = AttentionHead { layer, head };
-            let translation = model.greedy(&source(&sources), 4, true);
-            let without = model.greedy(&source(&sources), 4, false);
+            let translation = model.greedy(&source_on_host(&sources), 4, true);
+            let without = model.greedy(&source_on_host(&sources), 4, false);
             assert_eq!(translation.tokens, without.tokens, "{what}");
             assert_eq!(translation.ended, without.ended, "{what}");
             let (tokens, ended) = (without.tokens, without.ended);
-            let weights = model.weights_of_head(&source(&sources), &tokens, &ended, head);
+            let source = source_on_host(&sources);
+            let weights = model.weights_of_head(&source, &tokens, &ended, head);
             let lens = tokens.iter().zip(ended);
             let steps = lens.map(|(tokens, ended)| tokens.len() + usize::from(ended));
             assert_eq!(translation.weights.len(), steps.max().unwrap(), "{what}");
@@ -144,7 +134,8 @@ fn weights_are_those_of_a_head_or_the_mean_of_a_layer() {
         if layers > 1 {
             assert_ne!(weights(Some(1), None), of_last, "{what}");
         }
-        assert!(model.greedy(&source(&sources), 0, true).weights.is_empty());
+        let empty = model.greedy(&source_on_host(&sources), 0, true);
+        assert!(empty.weights.is_empty());
     });
 }
 
@@ -154,11 +145,10 @@ fn weights_are_those_of_a_head_or_the_mean_of_a_layer() {
 )]
 fn a_layer_that_there_is_not_is_refused() {
     let model = model(AttentionKind::Dot, &config(), 3).valid();
-    let head = AttentionHead {
-        layer: Some(3),
-        head: None,
-    };
-    model.weights_of_head(&source(&examples(&[(3, 0)], 1)), &[vec![5]], &[true], head);
+    let [layer, head] = [Some(3), None];
+    let head = AttentionHead { layer, head };
+    let source = source_on_host(&examples(&[(3, 0)], 1));
+    model.weights_of_head(&source, &[vec![5]], &[true], head);
 }
 
 #[test]
@@ -170,7 +160,7 @@ fn dropout_is_for_training_only() {
     });
     let expected = read(whole.forward(&batch(&all)));
     assert_ne!(read(dropping.forward(&batch(&all))), expected);
-    let valid = dropping.valid().forward(&batch_on(&all, &device().inner()));
+    let valid = dropping.valid().forward(&batch_on(&all, &host()));
     assert_close("valid", &read(valid), &expected, 1e-6);
 }
 
@@ -195,11 +185,8 @@ fn learn(
 #[test]
 fn every_score_learns_with_every_parameter() {
     let copies = copies(20, 14);
-    let config = TransformerConfig {
-        source_vocab_size: 7,
-        target_vocab_size: 7,
-        ..config()
-    };
+    let mut config = config();
+    [config.source_vocab_size, config.target_vocab_size] = [7, 7];
     for &kind in AttentionKind::SCORES {
         let start = model(kind, &config, 13);
         let (learned, [before, after]) = learn(start.clone(), &copies, 20);
@@ -221,7 +208,7 @@ fn a_copy_task_is_learned_to_the_last_token() {
     let start = config.init_with(|_| AttentionKind::Dot.score(8, &device).unwrap(), &device);
     let (model, [_, after]) = learn(start, &copies, 150);
     assert!(after < 0.05, "loss {after}");
-    let translation = model.valid().greedy(&source(&copies), 6, false);
+    let translation = model.valid().greedy(&source_on_host(&copies), 6, false);
     for (tokens, example) in translation.tokens.iter().zip(&copies) {
         assert_eq!(tokens, &example.target);
     }

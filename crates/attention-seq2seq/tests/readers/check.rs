@@ -57,9 +57,8 @@ fn pairs(bytes: &[u8]) {
     options.max_tokens = 100;
     let pairs = one_line(file.pairs(&options));
     let corpus = one_line(Corpus::of_files(&file, None, &options, 1));
-    let split = pairs
-        .clone()
-        .and_then(|pairs| one_line(split_holdout(pairs, 0.05, 1)));
+    let split = pairs.clone();
+    let split = split.and_then(|pairs| one_line(split_holdout(pairs, 0.05, 1)));
     match (corpus, split) {
         (Some(corpus), Some(split)) => {
             let chunks: usize = corpus.valid_chunks().map(|chunk| chunk.len()).sum();
@@ -97,9 +96,8 @@ fn run(bytes: &[u8], folder: &Path) {
     fs::write(folder.join("run.json"), bytes).expect("a folder to write in");
     let run = RunDir::new(folder);
     if let Some(config) = one_line(run.load_config()) {
-        config
-            .check()
-            .expect("settings are checked when they are read");
+        let checked = config.check();
+        checked.expect("settings are checked when they are read");
         one_line(run.load_vocabs(&config.model));
         one_line(run.save_config(&config));
     }

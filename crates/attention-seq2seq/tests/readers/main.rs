@@ -16,11 +16,8 @@ use rand::{RngExt, SeedableRng};
 /// Good inputs of each reader.
 fn good() -> Vec<Vec<Vec<u8>>> {
     let folder = tempfile::tempdir().unwrap();
-    let data = DataSource::Task {
-        task: Task::Reverse,
-        train: 9,
-        valid: 4,
-    };
+    let (task, train, valid) = (Task::Reverse, 9, 4);
+    let data = DataSource::Task { task, train, valid };
     let pairs = data.pairs(1).unwrap();
     let vocabs = Vocabs::build(&pairs.train);
     let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len());
@@ -33,6 +30,7 @@ fn good() -> Vec<Vec<Vec<u8>>> {
     let unchecked: String = lines.collect::<Vec<_>>().join("\n");
     let text = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     let vocab = serde_json::to_string(&vocabs.target).unwrap();
+    let names = "1,2|lemma,-,form,tags|dict|dates|chars|spaces|5 novembre 1994";
     vec![
         text(&[
             "\u{9}cab\tK AE B\nbad\tB AE D\n",
@@ -44,15 +42,7 @@ fn good() -> Vec<Vec<Vec<u8>>> {
         ]),
         text(&[&vocab]),
         text(&[&manifest, &unchecked, &unchecked]),
-        text(&[
-            "1,2",
-            "lemma,-,form,tags",
-            "dict",
-            "dates",
-            "chars",
-            "spaces",
-            "5 novembre 1994",
-        ]),
+        text(&names.split('|').collect::<Vec<_>>()),
     ]
 }
 
@@ -68,12 +58,8 @@ fn changed(good: &[Vec<u8>], random: &mut ChaCha8Rng) -> Vec<u8> {
         let (start, end) = (a.min(b), a.max(b));
         match random.random_range(0..6) {
             0 if start < bytes.len() => bytes[start] ^= 1 << random.random_range(0..8),
-            1 => {
-                bytes.drain(start..end.min(start + 20));
-            }
-            2 => {
-                bytes.splice(a..a, bytes[start..end].to_vec());
-            }
+            1 => drop(bytes.drain(start..end.min(start + 20))),
+            2 => drop(bytes.splice(a..a, bytes[start..end].to_vec())),
             3 => bytes.truncate(end),
             4 => {
                 let other = &good[random.random_range(0..good.len())];
@@ -100,10 +86,7 @@ fn any_bytes_are_read_or_are_an_error_of_one_line() {
     let started = Instant::now();
     let mut count = 0;
     for seed in 0.. {
-        let goes_on = match seconds {
-            Some(seconds) => started.elapsed() < seconds,
-            None => seed < 4_000,
-        };
+        let goes_on = seconds.map_or(seed < 4_000, |seconds| started.elapsed() < seconds);
         if !goes_on {
             break;
         }
@@ -112,9 +95,7 @@ fn any_bytes_are_read_or_are_an_error_of_one_line() {
         let mut bytes = vec![reader as u8];
         bytes.extend(changed(&good[reader], &mut random));
         let checked = std::panic::catch_unwind(|| check_bytes(&bytes, folder.path()));
-        if checked.is_err() {
-            panic!("seed {seed}: {}", bytes.escape_ascii());
-        }
+        assert!(checked.is_ok(), "seed {seed}: {}", bytes.escape_ascii());
         count += 1;
     }
     println!("{count} inputs");

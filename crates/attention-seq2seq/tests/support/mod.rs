@@ -28,9 +28,20 @@ pub(crate) fn device() -> Device {
     open_device(compiled_in_devices()[0]).unwrap().autodiff()
 }
 
+/// [`device`] without autodiff, as translation has it.
+pub(crate) fn host() -> Device {
+    device().inner()
+}
+
 /// Random numbers that depend on `seed` only.
 pub(crate) fn random(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
+}
+
+pub(crate) fn config() -> Seq2SeqConfig {
+    Seq2SeqConfig::new(13, 11)
+        .with_embedding_size(5)
+        .with_hidden_size(6)
 }
 
 /// A model whose parameters depend on `seed` only, all of them far from 0: no path of a gradient is dead.
@@ -49,6 +60,11 @@ pub(crate) fn drawn<M: Module>(model: M, seed: u64) -> M {
         value.data.fill_with(|| random.random_range(-0.7..0.7));
         value
     })
+}
+
+pub(crate) fn example(source: &[u32], target: &[u32]) -> Example {
+    let [source, target] = [source, target].map(<[u32]>::to_vec);
+    Example { source, target }
 }
 
 /// Examples of these lengths of source and target, of ordinary tokens.
@@ -76,6 +92,11 @@ pub(crate) fn examples_of(
             target: tokens(target, target_vocab_size),
         })
         .collect()
+}
+
+/// [`source`] on [`host`].
+pub(crate) fn source_on_host(examples: &[Example]) -> Source {
+    source(examples, &host())
 }
 
 /// The sources of `examples`.
@@ -134,25 +155,17 @@ pub(crate) fn measured(output: &StepOutput) -> [f64; 3] {
         iteration: None,
         lr: None,
     };
-    let StepOutput {
-        loss,
-        tokens,
-        outputs,
-        targets,
-    } = output.clone();
+    let step = output.clone();
     let mut of_tokens = LossMetric::new();
-    let losses = LossInput::new(loss.expand([tokens]));
+    let losses = LossInput::new(step.loss.expand([step.tokens]));
     of_tokens.update(&losses, &metadata).unwrap();
-    let is_right = outputs.clone().equal(targets.clone()).all_dim(1);
+    let is_right = step.outputs.clone().equal(step.targets.clone()).all_dim(1);
     let exact = 100.0 * is_right.float().mean().into_scalar::<f64>();
     let mut errors = CharErrorRate::new().with_pad_token(Vocab::PAD as usize);
-    let texts = CerInput::new(outputs, targets);
+    let texts = CerInput::new(step.outputs, step.targets);
     errors.update(&texts, &metadata).unwrap();
-    [
-        of_tokens.final_value().current(),
-        exact,
-        errors.final_value().current(),
-    ]
+    let loss = of_tokens.final_value().current();
+    [loss, exact, errors.final_value().current()]
 }
 
 /// Reads a tensor, row by row.

@@ -8,17 +8,13 @@ pub(crate) fn logits(model: &Outcome, config: &Seq2SeqConfig, example: &Example)
     let (keys, last) = encode(model, config, &example.source);
     let start = |(layer, state): (usize, State)| {
         let hidden = linear(model, &format!("decoder.start.{layer}"), &state.hidden);
-        State {
-            hidden: hidden.into_iter().map(f64::tanh).collect(),
-            ..state
-        }
+        let hidden = hidden.into_iter().map(f64::tanh).collect();
+        State { hidden, ..state }
     };
     let mut states: Vec<State> = last.into_iter().enumerate().map(start).collect();
-    let previous = [Vocab::BOS]
-        .into_iter()
-        .chain(example.target.iter().copied());
+    let previous = std::iter::once(&Vocab::BOS).chain(&example.target);
     let mut all = Vec::new();
-    for token in previous {
+    for &token in previous {
         let query = &states[config.layers - 1].hidden;
         let scores: Vec<f64> = keys.iter().map(|key| score(model, query, key)).collect();
         let total: f64 = scores.iter().map(|score| score.exp()).sum();
@@ -56,10 +52,8 @@ fn encode(model: &Outcome, config: &Seq2SeqConfig, source: &[u32]) -> (Vec<Vec<f
         let read = |direction: &str, inputs: &mut dyn Iterator<Item = &Vec<f64>>| {
             let path = format!("encoder.recurrent.{direction}.{layer}");
             let zeros = || vec![0.0; model[&format!("{path}.hidden.weight")].shape[0]];
-            let mut state = State {
-                hidden: zeros(),
-                cell: zeros(),
-            };
+            let [hidden, cell] = [zeros(), zeros()];
+            let mut state = State { hidden, cell };
             let outputs = inputs.map(|input| {
                 state = step(model, &path, input, &state);
                 state.hidden.clone()
@@ -88,11 +82,8 @@ fn score(model: &Outcome, query: &[f64], key: &[f64]) -> f64 {
     }
     let query = linear(model, &format!("{path}.query"), query);
     let key = linear(model, &format!("{path}.key"), key);
-    let hidden: Vec<f64> = query
-        .iter()
-        .zip(&key)
-        .map(|(q, k)| (q + k).tanh())
-        .collect();
+    let units = query.iter().zip(&key);
+    let hidden: Vec<f64> = units.map(|(q, k)| (q + k).tanh()).collect();
     linear(model, &format!("{path}.value"), &hidden)[0]
 }
 
@@ -131,9 +122,8 @@ fn linear(model: &Outcome, path: &str, input: &[f64]) -> Vec<f64> {
         |at: usize| -> Vec<f64> { weight.iter().skip(at).step_by(size).copied().collect() };
     let bias = model.get(&format!("{path}.bias"));
     let bias = |at: usize| bias.map_or(0.0, |bias| bias.data[at]);
-    (0..size)
-        .map(|at| dot(input, &column(at)) + bias(at))
-        .collect()
+    let units = (0..size).map(|at| dot(input, &column(at)) + bias(at));
+    units.collect()
 }
 
 fn row(model: &Outcome, path: &str, token: u32, size: usize) -> Vec<f64> {

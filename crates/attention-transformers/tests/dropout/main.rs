@@ -6,9 +6,7 @@ mod some_tensors_train;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use attention_core::{
-    Attention, AttentionOutput, DotProductAttentionConfig, Mask, ScoringFunction,
-};
+use attention_core::{Attention, DotProductAttentionConfig, Mask, ScoringFunction};
 use attention_tests::{
     Array, Check, MaskSpec, Problem, SIZES, Sizes, assert_close, assert_same, check, device,
 };
@@ -70,9 +68,8 @@ fn with_weights<S: ScoringFunction>(
     device: &Device,
 ) -> [Array; 2] {
     let [queries, keys, values] = inputs(problem, device);
-    let AttentionOutput { context, weights } =
-        attention.forward_with_weights(queries, keys, values, problem.mask.mask(device));
-    [Array::read(context), Array::read(weights)]
+    let output = attention.forward_with_weights(queries, keys, values, problem.mask.mask(device));
+    [Array::read(output.context), Array::read(output.weights)]
 }
 
 check!(IsOffOutsideTraining, |attention, problem, device| {
@@ -176,9 +173,8 @@ check!(FollowsTheSeed, |attention, problem, device| {
     assert_ne!(first, second, "two calls drop alike");
     assert_ne!(*first, other.0[0], "two seeds drop alike");
     // Examples, heads and queries drop differently.
-    let pattern =
-        |b, h, i| -> Vec<bool> { (0..19).map(|j| first.at(&[b, h, i, j]) == 0.0).collect() };
-    let patterns = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(b, h, i)| pattern(b, h, i));
+    let row = |b, h, i| -> Vec<bool> { (0..19).map(|j| first.at(&[b, h, i, j]) == 0.0).collect() };
+    let patterns = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(b, h, i)| row(b, h, i));
     for (at, pattern) in patterns.iter().enumerate() {
         assert!(!patterns[..at].contains(pattern), "rows drop alike");
     }
@@ -216,9 +212,8 @@ fn drops_the_same_forward_and_backward() {
 fn leaves_fully_masked_queries_zero() {
     let _alone = alone();
     device::each_training(|device| {
-        let attention = DotProductAttentionConfig::new()
-            .with_dropout(PROBABILITY)
-            .init();
+        let config = DotProductAttentionConfig::new().with_dropout(PROBABILITY);
+        let attention = config.init();
         let [_, problem] = problems(&MaskSpec::lens(&[0, 5]));
         let padding = problem.mask.padding(problem.scores_shape());
         let problem = problem.with_rows("keys", &padding, f64::NAN);
@@ -234,9 +229,8 @@ fn leaves_fully_masked_queries_zero() {
 fn acts_on_prepared_keys_too() {
     let _alone = alone();
     device::each_training(|device| {
-        let attention = DotProductAttentionConfig::new()
-            .with_dropout(PROBABILITY)
-            .init();
+        let config = DotProductAttentionConfig::new().with_dropout(PROBABILITY);
+        let attention = config.init();
         let [_, problem] = problems(&MaskSpec::None);
         let [queries, keys, values] = inputs(&problem, device);
         let memory = attention.prepare(keys, values, Mask::none());

@@ -29,8 +29,7 @@ const NAMES: [&str; 6] = ["none", "queries", "keys", "values", "bias", "sinks"];
 fn some_train(name: &str, problem: &Problem, plain: &Device) -> ([Tensor<4>; 3], AttentionOptions) {
     let training = &plain.clone().autodiff();
     let on = |of: &str| if name == of { training } else { plain };
-    let [queries, keys, values] =
-        ["queries", "keys", "values"].map(|of| problem.inputs[of].f32(on(of)));
+    let inputs = ["queries", "keys", "values"].map(|of| problem.inputs[of].f32(on(of)));
     let [_, heads, _, num_keys] = problem.scores_shape();
     let options = AttentionOptions {
         mask: problem.mask.mask(plain),
@@ -39,7 +38,7 @@ fn some_train(name: &str, problem: &Problem, plain: &Device) -> ([Tensor<4>; 3],
         sinks: (name == "sinks").then(|| Tensor::full([heads], -60.0, training)),
         ..Default::default()
     };
-    ([queries, keys, values], options)
+    (inputs, options)
 }
 
 /// The contexts of each way to call.
@@ -108,9 +107,8 @@ fn a_module_drops_if_one_of_its_tensors_trains() {
 fn the_probability_of_a_call_stands_wherever_its_tensors_are() {
     let _alone = alone();
     device::each_training(|device| {
-        let attention = AdditiveAttentionConfig::new(3, 5, 7)
-            .with_dropout(0.5)
-            .init(device);
+        let config = AdditiveAttentionConfig::new(3, 5, 7).with_dropout(0.5);
+        let attention = config.init(device);
         let plain = &device.clone().inner();
         let rows = |count, size| Array::draw(1, &[2, count, size]).f32::<3>(plain);
         let call = |dropout| {
@@ -168,9 +166,8 @@ fn a_plain_batch_trains_as_a_batch_on_the_training_device() {
 fn values_alone_get_the_gradients_of_what_was_kept() {
     let _alone = alone();
     device::each_training(|device| {
-        let attention = DotProductAttentionConfig::new()
-            .with_dropout(PROBABILITY)
-            .init();
+        let config = DotProductAttentionConfig::new().with_dropout(PROBABILITY);
+        let attention = config.init();
         let [_, problem] = problems(&MaskSpec::None);
         let ([queries, keys, values], options) =
             some_train("values", &problem, &device.clone().inner());
@@ -208,22 +205,17 @@ fn steps_with_a_state_drop_if_one_of_their_tensors_trains() {
     let _alone = alone();
     device::each_training(|training| {
         let plain = &training.clone().inner();
-        for (of_parameters, of_query, of_values) in [
-            (training, plain, plain),
-            (plain, training, plain),
-            (plain, plain, training),
-            (plain, plain, plain),
+        let location = LocationAttentionConfig::new(3, 5, 7).with_dropout(0.5);
+        let coverage = CoverageAttentionConfig::new(3, 5, 7).with_dropout(0.5);
+        for all in [
+            [training, plain, plain],
+            [plain, training, plain],
+            [plain, plain, training],
+            [plain; 3],
         ] {
-            let location = LocationAttentionConfig::new(3, 5, 7)
-                .with_dropout(0.5)
-                .init(of_parameters);
-            let coverage = CoverageAttentionConfig::new(3, 5, 7)
-                .with_dropout(0.5)
-                .init(of_parameters);
-            let others = [of_query, of_values];
-            let expected = [of_parameters, of_query, of_values]
-                .iter()
-                .any(|device| device.is_autodiff());
+            let [of_parameters, others @ ..] = all;
+            let expected = all.iter().any(|device| device.is_autodiff());
+            let (location, coverage) = (location.init(of_parameters), coverage.init(of_parameters));
             assert_eq!(steps_differ(&location, others), expected);
             assert_eq!(steps_differ(&coverage, others), expected);
         }

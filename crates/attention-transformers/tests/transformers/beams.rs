@@ -86,11 +86,8 @@ fn a_search_that_cannot_be_is_refused() {
             config.generate(&table(), Given::default(), &[prompt])
         });
     };
-    refuses(
-        "at least one token expected in each prompt, got none in prompt 0",
-        config(),
-        &[],
-    );
+    let message = "at least one token expected in each prompt, got none in prompt 0";
+    refuses(message, config(), &[]);
     #[rustfmt::skip]
     let cases = [
         ("beams expected at least 1", BeamConfig::new(0, 3)),

@@ -160,10 +160,9 @@ fn steps_with_a_cache_are_the_whole() {
         let [target, memory] = [rows(1, ROWS, device), rows(2, KEYS, device)];
         let first = |len| target.clone().narrow(1, 0, len);
         let pad = || pad(KEYS).bool::<2>(device);
-        for (norm_first, lens) in [true, false]
-            .into_iter()
-            .flat_map(|order| [(order, &[1, 2, 3, 4, 5][..]), (order, &[2, 3, 5])])
-        {
+        let orders = [true, false].into_iter();
+        let cases = orders.flat_map(|it| [(it, &[1, 2, 3, 4, 5][..]), (it, &[2, 3, 5])]);
+        for (norm_first, lens) in cases {
             let what = format!("norm first: {norm_first}, lengths {lens:?}");
             macro_rules! check {
                 ($what:literal, $config:expr, $input:ident) => {{

@@ -1,4 +1,5 @@
 //! A cache gives what the whole text gives: in chunks, for rows of any lengths, for beams, in every layer.
+use std::array;
 
 use attention_core::position::RotaryConfig;
 use attention_core::score::{AdditiveScoreConfig, DotProductScoreConfig};
@@ -7,7 +8,7 @@ use attention_tests::{Array, assert_close, assert_zero, device};
 use attention_transformers::{
     NormOrder, TransformerDecoderConfig, TransformerEncoderConfig, TransformerLayerConfig,
 };
-use burn::tensor::{DType, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 use super::models::{
     HIDDENS, Model, drawn, layer, lens, models, new_rows, padded, sinusoidal, tensor, text,
@@ -19,19 +20,12 @@ fn error(actual: &Array, expected: &Array) -> f64 {
     pairs.fold(0.0, |largest, (a, e)| largest.max((a - e).abs()))
 }
 
-fn in_chunks(
-    model: &dyn Model,
-    tokens: &[Vec<u32>],
-    chunks: &[usize],
-    device: &burn::tensor::Device,
-) -> Array {
+fn in_chunks(model: &dyn Model, tokens: &[Vec<u32>], chunks: &[usize], device: &Device) -> Array {
     let mut cache = model.cache();
     let mut first = 0;
     let logits = chunks.iter().map(|&len| {
-        let own: Vec<Vec<u32>> = tokens
-            .iter()
-            .map(|row| row[first..first + len].to_vec())
-            .collect();
+        let own = tokens.iter().map(|row| row[first..first + len].to_vec());
+        let own: Vec<Vec<u32>> = own.collect();
         first += len;
         model.cached(tensor(&own, device), NewRows::All, &mut cache)
     });
@@ -78,9 +72,7 @@ fn examples_have_lengths_of_their_own() {
                 let mut logits: [Vec<Tensor<3>>; 3] = Default::default();
                 for lens in [[3, 7, 1], [1, 1, 1], [1, 0, 1], [2, 1, 0]] {
                     let rows = lens.into_iter().max().unwrap();
-                    let own: Vec<Vec<u32>> = (0..3)
-                        .map(|b| whole[b][seen[b]..seen[b] + lens[b]].to_vec())
-                        .collect();
+                    let own: [_; 3] = array::from_fn(|b| whole[b][seen[b]..][..lens[b]].to_vec());
                     let tokens = padded(&own, rows, is_left, device);
                     let got = model.cached(tokens, new_rows(&lens, is_left), &mut cache);
                     for b in 0..3 {

@@ -168,10 +168,8 @@ fn the_model_sees_each_token_once_and_none_after_the_end() {
 #[test]
 fn a_seed_decides_random_choices() {
     let sampling = Sampling::Random(RandomSamplingConfig::new().with_temperature(4.0));
-    let config = |seed| {
-        let config = GenerateConfig::new(40).with_sampling(sampling.clone());
-        config.with_seed(seed)
-    };
+    let drawn = GenerateConfig::new(40).with_sampling(sampling);
+    let config = |seed| drawn.clone().with_seed(seed);
     let prompts = [vec![4], vec![4], vec![9, 2]];
     let first = run(&config(1), &prompts);
     assert_eq!(run(&config(1), &prompts), first);

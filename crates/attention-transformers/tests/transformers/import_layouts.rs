@@ -30,18 +30,15 @@ fn of_heads(module: &mut MultiHeadAttention<DotProductScore>) -> Vec<&mut Linear
 
 fn of_layer(module: &mut TransformerEncoderLayer<DotProductScore>) -> Vec<&mut Linear> {
     let mut layers = of_heads(&mut module.attention);
-    layers.extend([
-        &mut module.feed_forward.input,
-        &mut module.feed_forward.output,
-    ]);
+    let network = &mut module.feed_forward;
+    layers.extend([&mut network.input, &mut network.output]);
     layers
 }
 
 fn of_recurrent(module: &mut Recurrent) -> Vec<&mut Linear> {
     let layers = module.layers.iter_mut().chain(&mut module.reversed);
-    layers
-        .flat_map(|layer| [&mut layer.input, &mut layer.hidden])
-        .collect()
+    let linears = layers.flat_map(|layer| [&mut layer.input, &mut layer.hidden]);
+    linears.collect()
 }
 
 /// Loaded modules are the same in both layouts, whether or not a parameter was initialized before.
@@ -98,8 +95,7 @@ fn both_layouts_are_filled_alike() {
                 .with_key_size(sizes[1])
                 .with_value_size(sizes[2])
                 .with_bias(name != "d2l");
-            let load =
-                |module| load_multi_head_attention(module, reference_path(file), "").unwrap();
+            let load = |of| load_multi_head_attention(of, reference_path(file), "").unwrap();
             check(file, device, || config.init(device), of_heads, load);
         }
 

@@ -27,11 +27,7 @@ fn sinusoids_are_those_of_the_formula() {
                 let position = (starts[b] + row as i64) as f64;
                 let exponent = (feature / 2 * 2) as f64 / HIDDENS as f64;
                 let angle = position / 10_000_f64.powf(exponent);
-                let of_position = if feature % 2 == 0 {
-                    angle.sin()
-                } else {
-                    angle.cos()
-                };
+                let of_position = [angle.sin(), angle.cos()][feature % 2];
                 let factor = if scaled { (HIDDENS as f64).sqrt() } else { 1.0 };
                 table.at(&[ids[b][row] as usize, feature]) * factor + of_position
             });
@@ -51,17 +47,14 @@ fn learned_positions_are_rows_of_a_table() {
         plain.positions = None;
         let tokens = || tensor(&text(1, [2, 5]), device);
         let positions = || Positions::per_example([4, 0]);
-        let of_positions =
-            embedding.forward(tokens(), &positions()) - plain.forward(tokens(), &positions());
-        let table = &parameters::values(&embedding);
-        let (_, table) = table
-            .iter()
-            .find(|(path, _)| path.starts_with("positions"))
-            .unwrap();
+        let got = embedding.forward(tokens(), &positions()) - plain.forward(tokens(), &positions());
+        let mut tables = parameters::values(&embedding);
+        tables.retain(|path, _| path.starts_with("positions"));
+        let table = tables.values().next().unwrap();
         let expected = Array::from_fn(&[2, 5, HIDDENS], |at| {
             table.at(&[[4, 0][at[0]] + at[1], at[2]])
         });
-        assert_close("positions", of_positions, &expected, 1e-6);
+        assert_close("positions", got, &expected, 1e-6);
     });
 }
 

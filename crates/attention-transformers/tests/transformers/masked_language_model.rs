@@ -31,11 +31,8 @@ fn config() -> MaskedLanguageModelConfig {
 }
 
 fn models(device: &Device) -> [(&'static str, MaskedLanguageModel<DotProductScore>); 2] {
-    let own = config().with_tied(false);
-    [
-        ("tied", drawn(config().init(device))),
-        ("own", drawn(own.init(device))),
-    ]
+    let [tied, own] = [config(), config().with_tied(false)].map(|it| drawn(it.init(device)));
+    [("tied", tied), ("own", own)]
 }
 
 fn texts() -> [Vec<u32>; 2] {

@@ -22,6 +22,8 @@ pub(super) const HEADS: usize = 2;
 const HEAD_SIZE: usize = HIDDENS / HEADS;
 pub(super) const POSITIONS: usize = 32;
 
+type Tokens = Tensor<2, Int>;
+
 /// The module with parameters that depend on their paths alone; gains are near 1.
 pub(super) fn drawn<M: Module>(module: M) -> M {
     parameters::changed(module, |path, value| {
@@ -78,28 +80,18 @@ pub(super) fn lens(lens: &[i64], device: &Device) -> Tensor<1, Int> {
 
 /// A language model, whatever its score.
 pub(super) trait Model {
-    fn whole(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3>;
-    fn cached(
-        &self,
-        tokens: Tensor<2, Int>,
-        rows: NewRows,
-        cache: &mut TransformerCache,
-    ) -> Tensor<3>;
+    fn whole(&self, tokens: Tokens, rows: NewRows) -> Tensor<3>;
+    fn cached(&self, tokens: Tokens, rows: NewRows, cache: &mut TransformerCache) -> Tensor<3>;
     fn cache(&self) -> TransformerCache;
     fn generate(&self, config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<Generated>;
 }
 
 impl<S: ScoringFunction> Model for LanguageModel<S> {
-    fn whole(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
+    fn whole(&self, tokens: Tokens, rows: NewRows) -> Tensor<3> {
         self.forward(tokens, rows)
     }
 
-    fn cached(
-        &self,
-        tokens: Tensor<2, Int>,
-        rows: NewRows,
-        cache: &mut TransformerCache,
-    ) -> Tensor<3> {
+    fn cached(&self, tokens: Tokens, rows: NewRows, cache: &mut TransformerCache) -> Tensor<3> {
         self.forward_cached(tokens, rows, cache)
     }
 
@@ -108,9 +100,8 @@ impl<S: ScoringFunction> Model for LanguageModel<S> {
     }
 
     fn generate(&self, config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<Generated> {
-        config
-            .generate(self, LanguageModel::cache(self), prompts)
-            .run()
+        let state = LanguageModel::cache(self);
+        config.generate(self, state, prompts).run()
     }
 }
 
@@ -165,11 +156,9 @@ impl Around for Models<'_> {
 
     fn around<S: ScoringFunction>(&self, score: impl FnMut(usize) -> S) -> Self::Made {
         let Self(device, dtype) = *self;
-        let embedding = TokenEmbeddingConfig::new(VOCAB, HIDDENS).with_positions(
-            PositionEmbeddingConfig::Learned {
-                max_positions: POSITIONS,
-            },
-        );
+        let max_positions = POSITIONS;
+        let positions = PositionEmbeddingConfig::Learned { max_positions };
+        let embedding = TokenEmbeddingConfig::new(VOCAB, HIDDENS).with_positions(positions);
         let stack = TransformerEncoderConfig::new(layer().with_num_key_value_heads(Some(1)), 2);
         let model = LanguageModelConfig::new(embedding, stack).init_with(score, device);
         Box::new(parameters::cast(drawn(model), dtype))
@@ -186,11 +175,10 @@ pub(super) fn sinusoidal(
     device: &Device,
     layer: TransformerLayerConfig,
 ) -> LanguageModel<DotProductScore> {
-    let embedding = TokenEmbeddingConfig::new(VOCAB, HIDDENS)
-        .with_positions(PositionEmbeddingConfig::Sinusoidal {
-            max_positions: POSITIONS,
-        })
-        .with_scaled(true);
+    let max_positions = POSITIONS;
+    let positions = PositionEmbeddingConfig::Sinusoidal { max_positions };
+    let embedding = TokenEmbeddingConfig::new(VOCAB, HIDDENS).with_positions(positions);
+    let embedding = embedding.with_scaled(true);
     let stack = TransformerEncoderConfig::new(layer, 2);
     let config = LanguageModelConfig::new(embedding, stack).with_tied(false);
     drawn(config.with_head_bias(true).init(device))
@@ -213,18 +201,13 @@ pub(super) fn new_rows(lens: &[usize], is_left: bool) -> NewRows<'_> {
 }
 
 /// Tokens of one length as a tensor.
-pub(super) fn tensor(tokens: &[Vec<u32>], device: &Device) -> Tensor<2, Int> {
+pub(super) fn tensor(tokens: &[Vec<u32>], device: &Device) -> Tokens {
     let longest = tokens.iter().map(Vec::len).max().unwrap();
     padded(tokens, longest, false, device)
 }
 
 /// Tokens of any lengths in `rows` rows; there is no token like the padding.
-pub(super) fn padded(
-    tokens: &[Vec<u32>],
-    rows: usize,
-    is_left: bool,
-    device: &Device,
-) -> Tensor<2, Int> {
+pub(super) fn padded(tokens: &[Vec<u32>], rows: usize, is_left: bool, device: &Device) -> Tokens {
     const NONE: i64 = 999;
     let of_example = |own: &Vec<u32>| {
         let padding = vec![NONE; rows - own.len()];

@@ -73,11 +73,8 @@ fn described<M: Module>(module: M, training: &Device) -> Vec<(Vec<String>, usize
 fn a_norm_is_the_module_that_burns_layer_is() {
     device::each_training(|device| {
         for bias in [true, false] {
-            let norm = NormConfig::Layer {
-                epsilon: 1e-5,
-                bias,
-            };
-            let norm = norm.init(7, device);
+            let epsilon = 1e-5;
+            let norm = NormConfig::Layer { epsilon, bias }.init(7, device);
             let display = norm.to_string();
             let size = if bias { 14 } else { 7 };
             for part in ["Norm {", &format!("params: {size}")] {

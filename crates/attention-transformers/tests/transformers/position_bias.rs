@@ -65,9 +65,8 @@ fn check<M: Module, N: Module>(
         }
     }
     assert_eq!(tables.len(), 3, "{what}");
-    let sum = Array::from_fn(&tables[0].shape, |at| {
-        tables.iter().map(|of| of.at(at)).sum()
-    });
+    let summed = |at: &[usize]| tables.iter().map(|of| of.at(at)).sum();
+    let sum = Array::from_fn(&tables[0].shape, summed);
     assert!(sum.magnitude() > 0.0, "{what}");
     assert_close(what, &gradients[SHARED], &sum, 1e-5);
 }
@@ -95,9 +94,8 @@ fn a_decoder_shares_one_table() {
         let shared = config.clone().with_position_bias(Some(bias()));
         let shared: TransformerDecoder<DotProductScore> = drawn(shared.init(device));
         let own = config.init_with(|_| score(device), |_| dot(), device);
-        let [rows, memory] =
-            [(1, 5), (3, 4)].map(|(seed, rows)| Array::draw(seed, &[2, rows, HIDDENS]));
-        let [rows, memory] = [rows, memory].map(|array| array.f32::<3>(device));
+        let draw = |(seed, rows)| Array::draw(seed, &[2, rows, HIDDENS]).f32::<3>(device);
+        let [rows, memory] = [(1, 5), (3, 4)].map(draw);
         let mask = Mask::valid_lens(lens(&[5, 3], device));
         let of_shared = |stack: &TransformerDecoder<DotProductScore>| {
             let memory = stack.prepare(memory.clone(), Mask::none());

@@ -11,7 +11,7 @@ use attention_transformers::{
     TransformerEncoder, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Tensor};
 
 use super::models::lens;
 
@@ -38,10 +38,8 @@ fn ours(name: &str, path: &str) -> Option<(String, [usize; 2])> {
         kind => kind,
     };
     let within = |module: &str, ours: &str| {
-        let at = ["query", "key", "value"]
-            .into_iter()
-            .position(|of| of == ours);
-        match at {
+        let mut inputs = ["query", "key", "value"].into_iter();
+        match inputs.position(|of| of == ours) {
             Some(at) => (format!("{module}.in_proj_{kind}"), [at, 3]),
             None => (format!("{module}.out_proj.{kind}"), [0, 1]),
         }
@@ -122,14 +120,11 @@ pub(crate) fn memory_mask_of(case: &TransformerCase, device: &Device) -> Mask {
 }
 
 pub(crate) fn mask_of(case: &TransformerCase, device: &Device) -> Mask {
-    let padding = match &case.lens {
-        Some(lens) => Mask::valid_lens(Tensor::<1, Int>::from_ints(lens.as_slice(), device)),
-        None => Mask::none(),
-    };
-    if case.causal {
-        padding & Mask::causal()
-    } else {
-        padding
+    let of_lens = |of: &Vec<i64>| Mask::valid_lens(lens(of, device));
+    let padding = case.lens.as_ref().map_or(Mask::none(), of_lens);
+    match case.causal {
+        true => padding & Mask::causal(),
+        false => padding,
     }
 }
 

@@ -23,9 +23,8 @@ fn by_loop(logits: &[f64], config: &RandomSamplingConfig) -> Vec<(usize, f64)> {
         let better = |best, at| if logit(at) > logit(best) { at } else { best };
         let best = left.remove((1..left.len()).fold(0, better));
         // As likely as the last of `top_k`.
-        let is_equal = taken
-            .last()
-            .is_some_and(|last| logits[*last] == logits[best]);
+        let last = taken.last();
+        let is_equal = last.is_some_and(|last| logits[*last] == logits[best]);
         if taken.len() >= most && !is_equal {
             break;
         }
@@ -44,10 +43,8 @@ fn by_loop(logits: &[f64], config: &RandomSamplingConfig) -> Vec<(usize, f64)> {
     let largest = nucleus.first().map_or(0.0, |(_, weight)| *weight);
     nucleus.retain(|(_, weight)| config.min_p.is_none_or(|p| *weight >= p * largest));
     let sum: f64 = nucleus.iter().map(|(_, weight)| weight).sum();
-    let nucleus = nucleus.into_iter();
-    nucleus
-        .map(|(token, weight)| (token, weight / sum))
-        .collect()
+    let shares = nucleus.into_iter().map(|(token, of)| (token, of / sum));
+    shares.collect()
 }
 
 #[test]

@@ -145,13 +145,12 @@ fn beams_and_penalties_are_those_of_transformers() {
                 other => panic!("{other:?}"),
             },
         };
+        let penalty = LengthPenalty::Average(row.number("length_penalty").unwrap_or(1.0));
         let config = BeamConfig::new(beams, MOST)
             .with_min_tokens(least)
             .with_stop_tokens(ends)
             .with_early_stopping(stopping)
-            .with_length_penalty(LengthPenalty::Average(
-                row.number("length_penalty").unwrap_or(1.0),
-            ))
+            .with_length_penalty(penalty)
             .with_repetition_penalty(row.number("repetition_penalty").unwrap_or(1.0))
             .with_no_repeat_ngram_size(row.count("no_repeat_ngram_size").unwrap_or(0));
         row.check(row.by_beams(&config));
@@ -176,11 +175,8 @@ fn tokens_are_drawn_by_the_probabilities_of_transformers() {
         }
         let mut expected = numbers(&row["probabilities"], |probability| probability);
         // Of equals, `top_p` keeps the first here, and whichever the sort puts last there.
-        let has_equals = logits
-            .iter()
-            .enumerate()
-            .any(|(at, logit)| logits[..at].contains(logit));
-        if has_equals {
+        let mut places = logits.iter().enumerate();
+        if places.any(|(at, logit)| logits[..at].contains(logit)) {
             for probabilities in [&mut found, &mut expected] {
                 probabilities.sort_by(f64::total_cmp);
             }

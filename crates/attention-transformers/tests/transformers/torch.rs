@@ -95,10 +95,8 @@ fn a_layer_without_biases_has_the_weights_of_one_with_biases() {
 }
 
 fn norm_without_bias() -> NormConfig {
-    NormConfig::Layer {
-        epsilon: 1e-5,
-        bias: false,
-    }
+    let (epsilon, bias) = (1e-5, false);
+    NormConfig::Layer { epsilon, bias }
 }
 
 /// The error of a load names the file and says each of `expected`.
@@ -109,11 +107,7 @@ fn assert_error(file: &str, error: Option<String>, expected: &[&str]) {
     assert_eq!(error.lines().count(), 1, "{error}");
 }
 
-fn error_of_encoder(
-    config: TransformerEncoderConfig,
-    prefix: &str,
-    device: &Device,
-) -> Option<String> {
+fn error_of(config: TransformerEncoderConfig, prefix: &str, device: &Device) -> Option<String> {
     let loaded = load_transformer_encoder(config.init(device), reference_path(STACKS), prefix);
     loaded.err().map(|error| error.to_string())
 }
@@ -123,7 +117,7 @@ fn a_stack_of_another_configuration_is_an_error_that_names_a_tensor() {
     let device = &device::plain()[0];
     let layer = || TransformerLayerConfig::new(8, 2, 7);
     let stack = |layer| TransformerEncoderConfig::new(layer, 2);
-    assert_eq!(error_of_encoder(stack(layer()), "encoder.", device), None);
+    assert_eq!(error_of(stack(layer()), "encoder.", device), None);
     let norm = norm_without_bias();
     #[rustfmt::skip]
     let cases: [(_, &[&str]); 11] = [
@@ -155,7 +149,7 @@ fn a_stack_of_another_configuration_is_an_error_that_names_a_tensor() {
         (stack(layer().with_activation(FeedForwardActivation::GeGlu)), &["an activation without a gate"]),
     ];
     for (config, expected) in cases {
-        let error = error_of_encoder(config, "encoder.", device);
+        let error = error_of(config, "encoder.", device);
         assert_error(STACKS, error, expected);
     }
 }
@@ -165,14 +159,11 @@ fn a_module_of_another_kind_is_an_error_that_names_a_tensor() {
     let device = &device::plain()[0];
     let layer = || TransformerLayerConfig::new(8, 2, 7);
     let encoder = TransformerEncoderConfig::new(layer(), 2);
-    let of_decoder = error_of_encoder(encoder.clone(), "decoder.", device);
+    let of_decoder = error_of(encoder.clone(), "decoder.", device);
     let place = "has no place for it";
-    assert_error(
-        STACKS,
-        of_decoder,
-        &["no tensor `decoder.layers.0.multihead_attn.", place],
-    );
-    let of_both = error_of_encoder(encoder, "", device);
+    let expected = ["no tensor `decoder.layers.0.multihead_attn.", place];
+    assert_error(STACKS, of_decoder, &expected);
+    let of_both = error_of(encoder, "", device);
     let weight = "a tensor `layers.0.self_attn.in_proj_weight`";
     assert_error(STACKS, of_both, &[weight, "`encoder.layers.0."]);
 
@@ -193,9 +184,6 @@ fn a_module_of_another_kind_is_an_error_that_names_a_tensor() {
     let layer = layer().init_decoder(device);
     let error = load_transformer_decoder_layer(layer, reference_path(ENCODER_LAYER), "").err();
     let error = error.map(|error| error.to_string());
-    assert_error(
-        ENCODER_LAYER,
-        error,
-        &["a tensor `multihead_attn.in_proj_weight`"],
-    );
+    let expected = ["a tensor `multihead_attn.in_proj_weight`"];
+    assert_error(ENCODER_LAYER, error, &expected);
 }

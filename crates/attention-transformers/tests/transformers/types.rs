@@ -1,7 +1,6 @@
 //! Half precision and records.
 
-use attention_core::Mask;
-use attention_core::{DotProductScore, NewRows};
+use attention_core::{DotProductScore, Mask, NewRows};
 use attention_tests::{Array, assert_close, assert_same, device, parameters};
 use attention_transformers::layer::NormConfig;
 use attention_transformers::{

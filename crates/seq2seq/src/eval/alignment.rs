@@ -78,6 +78,8 @@ mod tests {
 
     fn wrong(output: &[&str], reference: &[&str]) -> WrongOutput {
         let tokens = |tokens: &[&str]| tokens.iter().map(|it| it.to_string()).collect();
+        let aligned = attention_seq2seq::metrics::align(output, reference);
+        let edits = aligned.iter().filter(|edit| **edit != Edit::Match);
         WrongOutput {
             source: "cafeteria".to_string(),
             output_text: output.join(" "),
@@ -85,10 +87,7 @@ mod tests {
             is_cut_off: false,
             reference_text: reference.join(" "),
             reference: tokens(reference),
-            edits: attention_seq2seq::metrics::align(output, reference)
-                .iter()
-                .filter(|edit| **edit != Edit::Match)
-                .count(),
+            edits: edits.count(),
         }
     }
 
@@ -113,11 +112,8 @@ mod tests {
             "  reference a  ␣ x b c",
             "            S    S   D",
         ];
-        let found = described(&wrong(
-            &["東", " ", "\u{301}", "b"],
-            &["a", " ", "x", "b", "c"],
-        ));
-        assert_eq!(found, lines.join("\n"));
+        let (output, reference) = (["東", " ", "\u{301}", "b"], ["a", " ", "x", "b", "c"]);
+        assert_eq!(described(&wrong(&output, &reference)), lines.join("\n"));
     }
 
     #[test]

@@ -178,9 +178,7 @@ pub(super) mod tests {
     #[test]
     fn a_page_that_no_browser_would_load_is_refused() {
         let error = page("x", MOST_WEIGHTS + 1).to_html().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the page: expected at most 10000000 attention weights (fewer texts or outputs have fewer), found 10000001"
-        );
+        let expected = "the page: expected at most 10000000 attention weights (fewer texts or outputs have fewer), found 10000001";
+        assert_eq!(error.to_string(), expected);
     }
 }

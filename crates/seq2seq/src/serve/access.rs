@@ -90,24 +90,14 @@ mod tests {
         let allowed = || vec!["Translate.example:8443".to_string(), "proxy".to_string()];
         let of = |own: &str| Hosts::new(own.parse().unwrap(), allowed());
         let local = "127.0.0.1:8080 localhost:8080 LOCALHOST:8080";
-        for (own, good, bad) in [
-            (
-                "127.0.0.1:8080",
-                local,
-                "127.0.0.1 127.0.0.2:8080 10.1.2.3:8080 [::1]:8080",
-            ),
-            (
-                "[::1]:8080",
-                "[::1]:8080 localhost:8080",
-                "127.0.0.1:8080 [::2]:8080",
-            ),
-            (
-                "0.0.0.0:8080",
-                "127.0.0.1:8080 10.1.2.3:8080 localhost:8080",
-                "10.1.2.3:81",
-            ),
+        #[rustfmt::skip]
+        let cases = [
+            ("127.0.0.1:8080", local, "127.0.0.1 127.0.0.2:8080 10.1.2.3:8080 [::1]:8080"),
+            ("[::1]:8080", "[::1]:8080 localhost:8080", "127.0.0.1:8080 [::2]:8080"),
+            ("0.0.0.0:8080", "127.0.0.1:8080 10.1.2.3:8080 localhost:8080", "10.1.2.3:81"),
             ("10.1.2.3:80", "10.1.2.3 10.1.2.3:80", "localhost 10.1.2.4"),
-        ] {
+        ];
+        for (own, good, bad) in cases {
             let hosts = of(own);
             for host in good.split(' ').chain(["translate.example:8443", "proxy"]) {
                 assert!(hosts.holds(host), "{host} of {own}");

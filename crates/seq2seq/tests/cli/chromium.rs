@@ -44,10 +44,8 @@ pub(crate) struct Browser {
 /// the test is left out.
 pub(crate) fn browser() -> Option<Browser> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let program = env::split_paths(&path)
-        .map(|folder| folder.join("chromium"))
-        .find(|program| program.is_file());
-    let Some(program) = program else {
+    let mut programs = env::split_paths(&path).map(|folder| folder.join("chromium"));
+    let Some(program) = programs.find(|program| program.is_file()) else {
         eprintln!("left out: no chromium on the path");
         return None;
     };
@@ -55,11 +53,9 @@ pub(crate) fn browser() -> Option<Browser> {
     let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new();
     // Messages come on its descriptor 3 and go to 4, which the shell makes of the first two.
+    let redirected = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
     let mut child = Command::new("sh")
-        .args([
-            "-c",
-            "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1",
-        ])
+        .args(["-c", redirected])
         .arg(program)
         .args(ARGS.split_whitespace())
         .arg(format!("--user-data-dir={}", folder.display()))

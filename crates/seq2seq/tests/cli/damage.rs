@@ -55,10 +55,9 @@ fn a_damaged_model_is_an_error_of_one_line() {
     for [from, to, message] in rows(edits) {
         check(&|run| edit(run, from, to), message);
     }
-    check(
-        &|run| replace(&run.join("run.json"), "\"layers\": 1", "\"layers\": 2"),
-        "run/run.json: it was changed: expected the CRC-32 ",
-    );
+    let changed = |run: &Path| replace(&run.join("run.json"), "\"layers\": 1", "\"layers\": 2");
+    let message = "run/run.json: it was changed: expected the CRC-32 ";
+    check(&changed, message);
 }
 
 #[test]

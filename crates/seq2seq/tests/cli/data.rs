@@ -166,10 +166,9 @@ fifo : mkfifo made; cat words.tsv > made & seq2seq train --data made --valid val
     }
     // One that is no longer what came through the pipe is not taken for it.
     let kept = |run: &str| {
-        let files = files(&folder.join(run)).into_iter();
+        let mut files = files(&folder.join(run));
+        files.retain(|file| file.starts_with("pairs-"));
         files
-            .filter(|file| file.starts_with("pairs-"))
-            .collect::<Vec<_>>()
     };
     let pairs = folder.join("stdin").join(&kept("stdin")[0]);
     let mut content = fs::read(&pairs).unwrap();

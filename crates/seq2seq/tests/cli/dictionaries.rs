@@ -66,6 +66,7 @@ fn a_dictionary_is_known_by_its_first_line_and_its_name() {
 fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
     let folder = &Folder::new();
     let probable = "cat 1.0\tK AE1 T\ndog 0.5\tD AO1 G\n";
+    let most = "cat\t0.9\tK AE1 T\ndog\tD AO1 G\npig\t1\tP IH1 G\n";
     for (file, content) in [
         ("cmudict-0.7b", &b"CAT  K AE1 T\nD\xc9J\xc0  D EY2\n"[..]),
         ("wide.tsv", b"\xff\xfea\0\t\0b\0\n\0"),
@@ -73,10 +74,7 @@ fn a_file_that_may_be_read_in_two_ways_is_refused_with_what_to_do() {
         ("numbers.tsv", probable.as_bytes()),
         ("mfa", b"cat\t1.0\t0.3\t1.0\t1.0\tK AE1 T\n"),
         ("digit.dict", b"sa s A\neu 2 s\n"),
-        (
-            "most.txt",
-            b"cat\t0.9\tK AE1 T\ndog\tD AO1 G\npig\t1\tP IH1 G\n",
-        ),
+        ("most.txt", most.as_bytes()),
         ("ones", b"cat 1\tK AE1 T\ndog 1\tD AO1 G\n"),
         ("spaces.txt", b"cat K AE1 T\n"),
     ] {

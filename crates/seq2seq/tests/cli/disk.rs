@@ -7,8 +7,8 @@ use attention_seq2seq::{RunDir, Translator};
 
 use crate::json::list;
 use crate::program::{
-    Folder, bad, command, copied, copy, device, epochs, fail, files, manifest, resume_args, run,
-    succeed, text, train_args, trained,
+    Folder, bad, command, copied, copy, device, epochs, fail, files, manifest, model_file,
+    resume_args, run, succeed, text, train_args, trained,
 };
 
 /// Numbers that look random.
@@ -28,8 +28,7 @@ fn flip(file: &Path, bit: usize) {
 #[test]
 fn no_flipped_bit_is_read() {
     let (folder, whole) = &copied();
-    let model = RunDir::new(whole).model_file().unwrap().unwrap().0;
-    for file in [whole.join("run.json"), model] {
+    for file in [whole.join("run.json"), model_file(whole)] {
         let good = fs::read(&file).unwrap();
         for number in 0..250 {
             flip(&file, mixed(number));
@@ -98,11 +97,6 @@ fn a_folder_that_cannot_be_written_is_an_error_of_one_line() {
     succeed(folder, "translate abc --model run");
 }
 
-/// Two epochs, with little beside their checkpoints.
-#[cfg(target_os = "linux")]
-const TRAIN: &str = "train reverse --train-pairs 64 --valid-pairs 10 --batch-size 32 --embedding 4 --hidden 8 \
-                     --threads 1 --epochs 2 --dropout 0.1";
-
 /// One line on the standard error with exit code 2, or nothing and 0.
 #[cfg(target_os = "linux")]
 #[track_caller]
@@ -122,17 +116,18 @@ pub(crate) fn check_ended(what: &str, code: Option<i32>, stderr: &str) {
 #[test]
 fn a_full_disk_costs_no_epoch_that_was_written() {
     let folder = &Folder::new();
+    let train = train_args("reverse", "2", "--dropout 0.1");
     fs::create_dir(folder.join("disk")).unwrap();
     let script = format!(
         "for size in $(seq 4 4 160); do
             mount -t tmpfs -o size=${{size}}k tmpfs disk || exit 77
             step() {{ \"$0\" \"$@\" >out 2>err; echo \"$size $1 $? $(tr '\\n' '|' <err)\"; }}
-            step {TRAIN} --out disk/run
+            step {train} --out disk/run
             step translate abc --model disk/run
             mount -o remount,size=10m disk
             if test -e disk/run/run.json
             then step train --resume --threads 1 --out disk/run
-            else step {TRAIN} --out disk/run
+            else step {train} --out disk/run
             fi
             step translate abc --model disk/run
             sha256sum disk/run/run.json | sed \"s/^/$size sum 0 /\"
@@ -143,12 +138,9 @@ fn a_full_disk_costs_no_epoch_that_was_written() {
         .args(["-rm", "sh", "-c", &script, env!("CARGO_BIN_EXE_seq2seq")])
         .current_dir(folder)
         .output();
-    let output = match output {
-        Ok(output) if output.status.success() => output,
-        _ => {
-            println!("skipped: no disk of one's own can be mounted here");
-            return;
-        }
+    let Some(output) = output.ok().filter(|output| output.status.success()) else {
+        println!("skipped: no disk of one's own can be mounted here");
+        return;
     };
     let stdout = text(&output.stdout);
     let mut sums = Vec::new();
@@ -200,7 +192,7 @@ fn kill(folder: &Path, args: &str, call: &str, number: usize) -> Option<bool> {
 #[test]
 fn a_process_killed_while_it_writes_costs_no_epoch_that_was_written() {
     let folder = &Folder::new();
-    let train = format!("{TRAIN} --out run");
+    let train = train_args("reverse", "2", "--dropout 0.1 --out run");
     succeed(folder, &train);
     let whole = crate::resume::contents(&folder.join("run"));
     fs::remove_dir_all(folder.join("run")).unwrap();
@@ -240,7 +232,7 @@ fn a_process_killed_while_it_writes_costs_no_epoch_that_was_written() {
 #[test]
 fn a_run_is_replaced_whole_or_not_at_all() {
     let (folder, whole) = &copied();
-    let train = format!("{TRAIN} --out run --overwrite");
+    let train = train_args("reverse", "2", "--dropout 0.1 --out run --overwrite");
     let before = manifest(whole);
     let (mut replaced, mut left) = (0, 0);
     for call in ["fsync", "/^rename", "/^unlink"] {

@@ -6,7 +6,7 @@ use attention_seq2seq::data::Examples;
 use attention_seq2seq::model::AnyModel;
 use attention_seq2seq::{
     AttentionKind, DataSource, Error, Example, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task,
-    TrainConfig, Training, Vocab, Vocabs,
+    Training, Vocab, Vocabs,
 };
 use attention_tests::{assert_says, parameters};
 
@@ -30,26 +30,18 @@ fn training(
     batch_size: usize,
     poison: impl FnOnce(&Vocabs) -> Option<u32>,
 ) -> Training<AnyModel> {
-    let data = DataSource::Task {
-        task: Task::Reverse,
-        train: 32,
-        valid: 5,
-    };
+    let (task, train, valid) = (Task::Reverse, 32, 5);
+    let data = DataSource::Task { task, train, valid };
     let pairs = data.pairs(0).unwrap();
     let vocabs = Vocabs::build(&pairs.train);
     let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
         .with_embedding_size(EMBEDDING)
         .with_hidden_size(8);
-    let config = RunConfig {
-        attention: AttentionKind::Dot,
-        train: TrainConfig {
-            epochs: 2,
-            batch_size,
-            patience: 9,
-            ..TrainConfig::default()
-        },
-        ..RunConfig::new(model, data, &pairs.train)
-    };
+    let mut config = RunConfig::new(model, data, &pairs.train);
+    config.attention = AttentionKind::Dot;
+    config.train.epochs = 2;
+    config.train.batch_size = batch_size;
+    config.train.patience = 9;
     let run = RunDir::new(folder.join("run"));
     run.create(&config, &vocabs).unwrap();
     let poison = poison(&vocabs);
@@ -128,32 +120,23 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
 fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
     let folder = &Folder::new();
     let id = |vocabs: &Vocabs, letter: &str| vocabs.source.encode(&[letter.to_string()])[0];
-    let mut good = training(folder, 8, |vocabs| Some(id(vocabs, "q")));
+    let training = || training(folder, 8, |vocabs| Some(id(vocabs, "q")));
+    let (mut good, mut diverging) = (training(), training());
     let settings = good.run.load_config().unwrap().model;
     let vocabs = good.run.load_vocabs(&settings).unwrap();
     let examples = |letter| {
-        let example = Example {
-            source: vec![id(&vocabs, letter)],
-            target: vec![Vocab::SPECIAL_TOKENS as u32],
-        };
+        let source = vec![id(&vocabs, letter)];
+        let target = vec![Vocab::SPECIAL_TOKENS as u32];
+        let example = Example { source, target };
         Examples::from(vec![example; 32])
     };
     good.train = examples("a");
     good.valid = examples("a");
     // Two epochs of four steps are refused and saved, and a half.
-    let diverging = Training {
-        model: good.model.clone(),
-        train: examples("q"),
-        valid: examples("a"),
-        config: TrainConfig {
-            epochs: 5,
-            ..good.config.clone()
-        },
-        run: good.run.clone(),
-        resume_from: Some(2),
-        interrupter: Interrupter::new(),
-        observer: (),
-    };
+    diverging.train = examples("q");
+    diverging.valid = examples("a");
+    diverging.config.epochs = 5;
+    diverging.resume_from = Some(2);
     good.launch().unwrap();
     let error = diverging.launch().unwrap_err();
     let advice =

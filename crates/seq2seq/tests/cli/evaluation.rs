@@ -90,10 +90,8 @@ fn the_worst_outputs_are_aligned_to_their_references() {
         assert_eq!(wrong["reference"], target);
         let steps = list(&wrong["alignment"]);
         let side = |name: &str| -> String {
-            steps
-                .iter()
-                .filter_map(|step| step[name].as_str())
-                .collect()
+            let texts = steps.iter().filter_map(|step| step[name].as_str());
+            texts.collect()
         };
         assert_eq!(side("output"), string(&wrong["output"]));
         assert_eq!(side("reference"), target);

@@ -5,7 +5,7 @@ use std::fs;
 use attention_seq2seq::device::{KNOWN, compiled_in_devices};
 
 use crate::program::{
-    self, Folder, bad, fail, files, misuse, rows, succeed, text, train_args, trained,
+    self, Folder, bad, command, fail, files, misuse, rows, succeed, text, train_args, trained,
     translate_lines,
 };
 
@@ -169,4 +169,12 @@ fn an_error_is_one_line_that_can_be_read() {
         assert!(output.stderr.len() < 1000, "{} bytes", output.stderr.len());
         bad(args, output, message);
     }
+}
+
+#[test]
+fn an_error_without_a_reader_has_its_exit_code() {
+    let folder = &Folder::new();
+    let mut child = command(folder, "eval --model none").spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
 }

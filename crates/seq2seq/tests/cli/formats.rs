@@ -45,11 +45,8 @@ fn dictionary(words: std::ops::Range<usize>) -> String {
     let line = |word: usize| -> String {
         let letters: String = (0..4).map(|at| ["a", "b"][letter(word, at)]).collect();
         let phonemes = [0, 1, 2, 3].map(|at| ["AH1", "B"][letter(word, at)]);
-        format!(
-            "{letters}({})  {} # {word}\n",
-            1 + word % 2,
-            phonemes.join(" ")
-        )
+        let (number, phonemes) = (1 + word % 2, phonemes.join(" "));
+        format!("{letters}({number})  {phonemes} # {word}\n")
     };
     format!(";;; letters\n{}", words.map(line).collect::<String>())
 }
@@ -175,9 +172,8 @@ fn a_normal_form_is_kept_with_the_model() {
 fn syllables_are_read_as_their_letters() {
     let folder = &Folder::new();
     // 399 syllables of 19 consonants and 21 vowels, with the last consonant or without.
-    let syllables =
-        (0..798u32).map(|at| char::from_u32(0xac00 + 28 * (at / 2) + 4 * (at % 2)).unwrap());
-    let lines: String = syllables.map(|it| format!("{it}\tx\n")).collect();
+    let all = (0..798u32).map(|at| char::from_u32(0xac00 + 28 * (at / 2) + 4 * (at % 2)).unwrap());
+    let lines: String = all.map(|it| format!("{it}\tx\n")).collect();
     folder.write("pairs.tsv", &lines);
     let said = train(folder, "--data pairs.tsv");
     let guess = "unicode: nfd (guessed from the sources; --unicode tells)";

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    DataSource, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task, TrainConfig, Training, Vocab,
-    Vocabs,
+    DataSource, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task, Training, Vocab, Vocabs,
 };
 use attention_tests::{assert_says, parameters};
 
@@ -21,25 +20,16 @@ const ORDINARY: u32 = Vocab::SPECIAL_TOKENS as u32;
 /// A run on the task `reverse`, whose model finds these tokens the most likely, whatever the source.
 fn run_that_predicts(tokens: &[u32]) -> Folder {
     let folder = Folder::new();
-    let data = DataSource::Task {
-        task: Task::Reverse,
-        train: 64,
-        valid: 10,
-    };
+    let (task, train, valid) = (Task::Reverse, 64, 10);
+    let data = DataSource::Task { task, train, valid };
     let pairs = data.pairs(0).unwrap();
     let vocabs = Vocabs::build(&pairs.train);
     let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len()).with_hidden_size(4);
-    let train = TrainConfig {
-        epochs: 1,
-        // The model stays what it is.
-        learning_rate: 1e-9,
-        ..TrainConfig::default()
-    };
-    let config = RunConfig {
-        train,
-        max_len: MAX_LEN,
-        ..RunConfig::new(model, data, &pairs.train)
-    };
+    let mut config = RunConfig::new(model, data, &pairs.train);
+    config.max_len = MAX_LEN;
+    config.train.epochs = 1;
+    // The model stays what it is.
+    config.train.learning_rate = 1e-9;
     let run = RunDir::new(&*folder);
     run.create(&config, &vocabs).unwrap();
     let model = parameters::changed(config.init_model(&device()), |path, mut value| {

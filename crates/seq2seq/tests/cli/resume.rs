@@ -10,12 +10,8 @@ use crate::signals::Running;
 /// Every file of a run but the lock, with its content.
 pub(crate) fn contents(run: &Path) -> Vec<(String, Vec<u8>)> {
     let files = files(run).into_iter().filter(|file| file != "lock");
-    files
-        .map(|file| {
-            let content = fs::read(run.join(&file)).unwrap();
-            (file, content)
-        })
-        .collect()
+    let read = |file: String| (file.clone(), fs::read(run.join(file)).unwrap());
+    files.map(read).collect()
 }
 
 /// Trains in one go, and in parts: killed as soon as a checkpoint is written, and resumed.

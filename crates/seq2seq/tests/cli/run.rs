@@ -7,8 +7,8 @@ use attention_tests::assert_says;
 
 use crate::json::{list, number};
 use crate::program::{
-    self, Folder, assert_starts, copied, ended, epochs, fail, files, first_line, good, misuse,
-    resume_args, succeed, train_args, trained, translate_lines,
+    self, Folder, assert_starts, command, copied, ended, epochs, fail, files, first_line, good,
+    misuse, resume_args, succeed, train_args, trained, translate_lines,
 };
 
 #[test]
@@ -120,7 +120,7 @@ fn a_picture_has_a_bound_and_plain_text_is_ascii_where_asked_for() {
     fail(run, &args, message);
     let attend = "attend cab --model .";
     let [plain, shaded] = ["C", "C.UTF-8"].map(|locale| {
-        let output = program::command(run, attend).env("LC_ALL", locale).output();
+        let output = command(run, attend).env("LC_ALL", locale).output();
         good(attend, output.unwrap())
     });
     assert!(plain.is_ascii() && plain.contains("##"), "{plain}");
@@ -209,4 +209,21 @@ fn a_model_of_lstms_is_trained_resumed_and_used() {
     succeed(folder, "translate --model run abc");
 
     misuse("train --cell rnn", "[possible values: gru, lstm]");
+}
+
+#[test]
+fn a_closed_output_stops_nothing() {
+    let folder = &Folder::new();
+    for args in [
+        &train_args("reverse", "1", "--out run")[..],
+        "eval --model run",
+        "attend abc --model run",
+        "translate abc cab --model run",
+        "--help",
+    ] {
+        let mut child = command(folder, args).spawn().unwrap();
+        drop(child.stdout.take());
+        good(args, child.wait_with_output().unwrap());
+    }
+    assert!(folder.join("run/checkpoint/model-1.bpk").exists());
 }

@@ -73,13 +73,10 @@ fn settings_of_the_other_model_are_refused() {
         fail(folder, &format!("train reverse --out run {args}"), message);
         assert!(!folder.join("run").exists());
     };
-    for (option, value) in [
-        ("--cell", "gru"),
-        ("--embedding", "8"),
-        ("--unidirectional", ""),
-    ] {
+    for args in ["--cell gru", "--embedding 8", "--unidirectional"] {
+        let option = args.split(' ').next().unwrap();
         let message = format!("{option}: expected --model rnn, found --model transformer");
-        refused(&format!("--model transformer {option} {value}"), &message);
+        refused(&format!("--model transformer {args}"), &message);
     }
     for option in ["--heads", "--feed-forward"] {
         let message = format!("{option}: expected --model transformer, found --model rnn");

@@ -120,16 +120,13 @@ pub(crate) fn exported(shape: &[u64], strides: [u64; 2], offset: u64) -> Vec<u8>
         let sizes = sizes.iter().map(|size| format!(r#"{{"as_int":{size}}}"#));
         sizes.collect::<Vec<_>>().join(",")
     };
+    let (shape, strides) = (sizes(shape), sizes(&strides));
     let config = format!(
-        r#"{{"config":{{"W":{{"path_name":"weight_0","use_pickle":false,"tensor_meta":{{"dtype":7,"sizes":[{}],
-        "strides":[{}],"storage_offset":{{"as_int":{offset}}},"layout":7}}}}}}}}"#,
-        sizes(shape),
-        sizes(&strides)
+        r#"{{"config":{{"W":{{"path_name":"weight_0","use_pickle":false,"tensor_meta":{{"dtype":7,"sizes":[{shape}],
+        "strides":[{strides}],"storage_offset":{{"as_int":{offset}}},"layout":7}}}}}}}}"#
     );
-    let config = (
-        "a/data/weights/model_weights_config.json",
-        config.into_bytes(),
-    );
+    let path = "a/data/weights/model_weights_config.json";
+    let config = (path, config.into_bytes());
     let weights = ("a/data/weights/weight_0", weights_of([2, 3]));
     archive(&[config, weights], false)
 }

@@ -200,12 +200,8 @@ fn big_endian_numbers_are_an_error() {
 #[test]
 fn what_is_no_array_of_numbers_is_told() {
     let names = mxnet(0, &[2, 3], 24).len() - 17;
-    let long = [
-        &b"\x81\xa1a\xc7\x02\x01"[..],
-        b"\x93\x91\x02\xa7float32\xc4\x08",
-        &[0; 8],
-    ]
-    .concat();
+    let (start, array) = (b"\x81\xa1a\xc7\x02\x01", b"\x93\x91\x02\xa7float32\xc4\x08");
+    let long = [&start[..], array, &[0; 8]].concat();
     // A pickle of protocol 2 has arrays as texts.
     let of_bytes = paddle("f4", "<", &[2, 3], 24);
     let of_text = with_type(&of_bytes, b"B\x18\0\0\0", b"X\x18\0\0\0");

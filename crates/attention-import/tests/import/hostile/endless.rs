@@ -45,9 +45,8 @@ fn names_without_end_are_an_error() {
     for _ in 1..40 {
         nested.extend(open(b"h\x01"));
     }
-    nested.extend(open(
-        &[int(0), view().pickled(), b"q\x02".to_vec()].concat(),
-    ));
+    let innermost = [int(0), view().pickled(), b"q\x02".to_vec()].concat();
+    nested.extend(open(&innermost));
     for index in 1..2_000 {
         nested.extend([int(index), b"h\x02".to_vec()].concat());
     }

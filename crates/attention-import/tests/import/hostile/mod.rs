@@ -80,19 +80,16 @@ fn view() -> View<'static> {
 }
 
 fn state_dict(query: Vec<u8>, more: Vec<(&str, Vec<u8>)>) -> Vec<u8> {
-    let whole = |storage, len, shape, strides| View {
-        storage,
-        len,
-        offset: 0,
-        shape,
-        strides,
+    let whole = |storage, len, shape, strides| {
+        let view = view().with_storage(storage).with_len(len);
+        view.with_shape(shape).with_strides(strides).pickled()
     };
     let key = whole("1", 15, &[5, 3], &[3, 1]);
     let value = whole("2", 5, &[1, 5], &[5, 1]);
     let mut items = vec![
         ("W_q.weight", query),
-        ("W_k.weight", key.pickled()),
-        ("w_v.weight", value.pickled()),
+        ("W_k.weight", key),
+        ("w_v.weight", value),
     ];
     items.extend(more);
     pickle(&dict(&items))
@@ -100,18 +97,15 @@ fn state_dict(query: Vec<u8>, more: Vec<(&str, Vec<u8>)>) -> Vec<u8> {
 
 /// `W_q.weight` of the storage, transposed as Burn has it.
 fn expected() -> Vec<f64> {
-    [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
-        .map(|index| f64::from(index) / 4.0)
-        .into()
+    let elements = [0, 2, 4, 6, 8, 1, 3, 5, 7, 9];
+    elements.map(|index| f64::from(index) / 4.0).into()
 }
 
 #[test]
 fn an_honest_pickle_is_read() {
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
-        let file = Checkpoint {
-            method,
-            ..Checkpoint::new()
-        };
+        let mut file = Checkpoint::new();
+        file.method = method;
         let weight = file.load(&state_dict(view().pickled(), vec![])).unwrap();
         assert_eq!(weight.data, expected());
     }
@@ -180,9 +174,8 @@ fn a_scattered_view_of_a_compressed_storage_is_an_error() {
     let step = 100_000;
     let strides = [2 * step, step];
     let far = view().with_len(10 * step).with_strides(&strides);
-    file.entries[0].1 = (0..10 * step)
-        .flat_map(|index| ((index / step) as f32 / 4.0).to_le_bytes())
-        .collect();
+    let elements = (0..10 * step).map(|index| (index / step) as f32 / 4.0);
+    file.entries[0].1 = elements.flat_map(f32::to_le_bytes).collect();
     let loaded = file.load(&state_dict(far.pickled(), vec![]));
     assert_eq!(loaded.unwrap().data, expected());
     file.method = CompressionMethod::Deflated;
@@ -205,10 +198,8 @@ fn a_changed_element_is_an_error() {
 /// The archive's headers have the checksum of other elements for a compressed storage.
 #[test]
 fn a_compressed_storage_with_another_checksum_is_an_error() {
-    let file = Checkpoint {
-        method: CompressionMethod::Deflated,
-        ..Checkpoint::new()
-    };
+    let mut file = Checkpoint::new();
+    file.method = CompressionMethod::Deflated;
     file.load(&state_dict(view().pickled(), vec![])).unwrap();
     let mut content = std::fs::read(file.path()).unwrap();
     // The entry `data/0`, in its own header and in the directory; 14 and 16 bytes after their signatures.

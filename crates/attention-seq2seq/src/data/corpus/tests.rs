@@ -109,11 +109,9 @@ fn a_chunk_has_whole_sources() {
         (14, &["aaacc", "d"]),
         (15, &["aaaccd"]),
     ] {
-        let of_chunk = |chunk: Vec<Pair>| {
-            chunk
-                .iter()
-                .map(|pair| &pair.source[0][..])
-                .collect::<String>()
+        let of_chunk = |chunk: Vec<Pair>| -> String {
+            let sources = chunk.iter().map(|pair| &pair.source[0][..]);
+            sources.collect()
         };
         let found: Vec<String> = corpus.valid.chunks(most).map(of_chunk).collect();
         assert_eq!(found, sources, "{most}");

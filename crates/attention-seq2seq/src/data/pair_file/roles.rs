@@ -228,14 +228,8 @@ mod tests {
             ("tags,-,form,lemma", 4, 3, Some(1), "tags,-,target,source"),
         ] {
             let columns = spec.parse::<Columns>().unwrap();
-            assert_eq!(
-                columns,
-                Columns {
-                    source,
-                    target,
-                    tags
-                }
-            );
+            let found = (columns.source, columns.target, columns.tags);
+            assert_eq!(found, (source, target, tags));
             assert_eq!(columns.to_string(), shown);
             assert_eq!(shown.parse::<Columns>().unwrap(), columns);
         }

@@ -109,10 +109,8 @@ fn the_whole_of_a_sorted_file_tells_its_tokens() {
 
 #[test]
 fn a_pair_of_too_many_tokens_is_refused_by_its_line() {
-    let options = PairFileOptions {
-        max_tokens: 3,
-        ..options("1,2")
-    };
+    let mut options = options("1,2");
+    options.max_tokens = 3;
     assert_eq!(load("a b c\tX\nc\tX Y Z\n", &options).unwrap().len(), 2);
     for (line, side) in [("a b c d\tX\n", "source"), ("a\tX Y Z U\n", "target")] {
         let error = error(format!("a\tb\n{line}"), &options);

@@ -48,11 +48,8 @@ mod tests {
         for year in 1900..=2099 {
             for month in 1..=12 {
                 for day in 1..=days_in_month(year, month) {
-                    assert_eq!(
-                        Date { year, month, day }.weekday(),
-                        days % 7,
-                        "{year}-{month}-{day}"
-                    );
+                    let weekday = Date { year, month, day }.weekday();
+                    assert_eq!(weekday, days % 7, "{year}-{month}-{day}");
                     days += 1;
                 }
             }

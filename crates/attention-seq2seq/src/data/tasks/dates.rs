@@ -269,11 +269,8 @@ mod tests {
 
     #[test]
     fn dates_read_as_they_are_written_by_hand() {
-        let date = Date {
-            year: 1994,
-            month: 11,
-            day: 5,
-        };
+        let (year, month, day) = (1994, 11, 5);
+        let date = Date { year, month, day };
         assert_eq!(Date { month: 3, ..date }.iso(), "1994-03-05");
         let first = Date { day: 1, ..date };
         let later = Date { year: 2005, ..date };

@@ -11,15 +11,10 @@ use crate::data::tasks::Task;
 use crate::model::Seq2SeqConfig;
 use crate::run::{CheckpointFiles, DataSource, TrainConfig};
 use crate::tests::{self, epoch_of, rows};
-use crate::text::tokens::Tokenization::Chars;
-use crate::text::vocab::Vocab;
 
 fn config() -> RunConfig {
-    let data = DataSource::Task {
-        task: Task::Reverse,
-        train: 9,
-        valid: 4,
-    };
+    let (task, train, valid) = (Task::Reverse, 9, 4);
+    let data = DataSource::Task { task, train, valid };
     let train = TrainConfig {
         epochs: 2,
         steps: Some(7),
@@ -42,16 +37,9 @@ fn config() -> RunConfig {
     }
 }
 
-fn vocab(text: &str) -> Vocab {
-    Vocab::build([&Chars.split(text)[..]])
-}
-
 /// A source vocabulary of 6 tokens and a target vocabulary of 7.
 fn vocabs() -> Vocabs {
-    Vocabs {
-        source: vocab("ab"),
-        target: vocab("xyz"),
-    }
+    tests::vocabs("ab", "xyz")
 }
 
 /// A run with [`vocabs`].
@@ -64,9 +52,8 @@ fn created() -> (TempDir, RunDir) {
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
     names.sort();
     names
 }

@@ -8,7 +8,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 
 use super::*;
-use crate::data::examples::{Example, Examples};
+use crate::data::examples::{Examples, example};
 use crate::device::test_device;
 use crate::error::{Error, Result};
 use crate::model::Seq2Seq;
@@ -57,16 +57,11 @@ fn on_ranks<T: Send>(size: usize, work: impl Fn(&Thread) -> T + Sync) -> Vec<T> 
         values: Mutex::new(vec![Vec::new(); size]),
     });
     thread::scope(|scope| {
-        let ranks: Vec<_> = (0..size)
-            .map(|rank| {
-                let thread = Thread {
-                    rank,
-                    all: Arc::clone(&all),
-                };
-                let work = &work;
-                scope.spawn(move || work(&thread))
-            })
-            .collect();
+        let ranks = (0..size).map(|rank| {
+            let (all, work) = (Arc::clone(&all), &work);
+            scope.spawn(move || work(&Thread { rank, all }))
+        });
+        let ranks: Vec<_> = ranks.collect();
         ranks.into_iter().map(|it| it.join().unwrap()).collect()
     })
 }
@@ -74,13 +69,9 @@ fn on_ranks<T: Send>(size: usize, work: impl Fn(&Thread) -> T + Sync) -> Vec<T> 
 /// Copies of 1 to 5 tokens: batches of 5 have uneven shares, and the last has one example alone.
 fn examples() -> Examples {
     let copy = |at: u32| {
-        let tokens: Vec<u32> = (0..1 + at % 5)
-            .map(|token| 4 + (at + 3 * token) % 4)
-            .collect();
-        Example {
-            source: tokens.clone(),
-            target: tokens,
-        }
+        let tokens = (0..1 + at % 5).map(|token| 4 + (at + 3 * token) % 4);
+        let tokens: Vec<u32> = tokens.collect();
+        example(&tokens, &tokens)
     };
     (0..21).map(copy).collect::<Vec<_>>().into()
 }
@@ -148,7 +139,7 @@ fn another_number_of_ranks_goes_on() {
     training(&whole, 4, None, ()).launch().unwrap();
     let (_folder, run) = folder();
     on_ranks(3, |rank| {
-        training(&run, 4, None, ()).launch_on(rank).unwrap();
+        training(&run, 4, None, ()).launch_on(rank).unwrap()
     });
     // From a checkpoint before the last, as after a kill.
     on_ranks(2, |rank| {
@@ -229,10 +220,7 @@ fn a_step_whose_gradients_are_not_finite_at_one_rank_is_refused_by_all() {
             value
         });
         // One example has the token of that row.
-        let [with, without] = [4, 5].map(|token| Example {
-            source: vec![token],
-            target: vec![5],
-        });
+        let [with, without] = [4, 5].map(|token| example(&[token], &[5]));
         training.train = vec![without, with].into();
         training.config.batch_size = 2;
         training.config.epochs = 20;

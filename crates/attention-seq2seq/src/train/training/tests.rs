@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use super::*;
 use crate::data::batch::Batch;
-use crate::data::examples::Example;
+use crate::data::examples::example;
 use crate::device::test_device;
 use crate::model::Seq2Seq;
 use crate::run::Figures;
@@ -33,10 +33,7 @@ fn model() -> Model {
 
 /// Pairs of two tokens, the first of each source among these.
 fn examples(first: &[u32]) -> Examples {
-    let pairs = first.iter().map(|&first| Example {
-        source: vec![first, 5],
-        target: vec![5, 4],
-    });
+    let pairs = first.iter().map(|&first| example(&[first, 5], &[5, 4]));
     pairs.collect::<Vec<_>>().into()
 }
 
@@ -67,13 +64,8 @@ fn training_of(first: &[u32], window: usize) -> Loop<'static, ()> {
 }
 
 /// The state after an epoch, and the figures.
-fn epoch(
-    first: &[u32],
-    window: usize,
-    epoch: usize,
-    state: State<Model>,
-) -> (State<Model>, Figures) {
-    training_of(first, window).train(epoch, state).unwrap()
+fn epoch(first: &[u32], window: usize, at: usize, state: State<Model>) -> (State<Model>, Figures) {
+    training_of(first, window).train(at, state).unwrap()
 }
 
 /// The bits of parameters and moments.

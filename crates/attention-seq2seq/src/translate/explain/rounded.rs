@@ -65,9 +65,8 @@ mod tests {
             entropy: 0.123_456,
         };
         let json = serde_json::to_string(&numbers).unwrap_or_default();
-        assert_eq!(
-            json,
-            r#"{"weights":[0,1,0.123,0,null],"changes":[-12.346,null,0],"entropy":0.1235}"#
-        );
+        let expected =
+            r#"{"weights":[0,1,0.123,0,null],"changes":[-12.346,null,0],"entropy":0.1235}"#;
+        assert_eq!(json, expected);
     }
 }

@@ -23,10 +23,8 @@ fn an_end_that_is_also_a_token_of_the_data_is_refused() {
     translator.vocabs.target = Vocab::build([&tokens[..]]);
     for prefix in [&["<eos>"][..], &["x", "<eos>"]] {
         let expected = "the prefix: expected no `<eos>` at its end, which is a token of this model's data, found one";
-        assert_eq!(
-            line(translator.check_explanation(&config(prefix))),
-            expected
-        );
+        let found = line(translator.check_explanation(&config(prefix)));
+        assert_eq!(found, expected);
     }
     let forced = config(&["<eos>", "x"]);
     let explanation = translator.explain("bed", &forced).unwrap();
@@ -86,7 +84,7 @@ fn an_output_that_was_not_searched_for_has_its_penalties() {
                 .with_coverage_penalty(coverage),
             ..config
         };
-        let found = with_penalties(config(&[]));
+        let mut found = with_penalties(config(&[]));
         for output in translator.n_best(["bed"], &found.search).unwrap().concat() {
             if output.ended {
                 let mut whole = with_penalties(config(&["<eos>"]));
@@ -99,10 +97,7 @@ fn an_output_that_was_not_searched_for_has_its_penalties() {
             }
         }
         // The greedy output is cut off, and none of the search's.
-        let found = ExplainConfig {
-            search: found.search.with_n_best(Some(1)),
-            ..found
-        };
+        found.search = found.search.with_n_best(Some(1));
         let (_folder, endless) = loaded([-9.0, -9.0, -20.0, 0.0, 0.5, 0.5]);
         let explanation = endless.explain("bed", &found).unwrap();
         let greedy = &explanation.outputs[explanation.greedy];

@@ -82,11 +82,7 @@ fn an_ensemble_joins_tokens_by_their_names() {
     let (folder, first) = lively();
     // The same tokens, numbered the other way round.
     let run = RunDir::new(folder.path().join("other"));
-    let vocab = |letters: &str| Vocab::build([&Chars.split(letters)[..]]);
-    let vocabs = Vocabs {
-        source: vocab("ffffffeeeeeddddcccbba"),
-        target: vocab("yyx"),
-    };
+    let vocabs = vocabs("ffffffeeeeeddddcccbba", "yyx");
     run.create(&config(), &vocabs).unwrap();
     add(&run, 1, [-9.0, -9.0, 0.3, 0.0, 0.7, 0.2]);
     let other = || Translator::load(&run, &device()).unwrap();
@@ -130,16 +126,14 @@ fn weights_of_an_output_are_those_with_which_it_was_written() {
         let source = Chars.split(text);
         let expected = translator.attend(&source, head).unwrap();
         let output = &expected.output;
-        let attended = translator
-            .attend_to(&source, &output.tokens, output.ended, head)
-            .unwrap();
+        let attended = translator.attend_to(&source, &output.tokens, output.ended, head);
+        let attended = attended.unwrap();
         assert_eq!(attended.weights, expected.weights);
         assert_eq!(attended.target, expected.target);
         assert_eq!(attended.source, expected.source);
         // Of another output there are as many rows as it has tokens.
-        let other = translator
-            .attend_to(&source, &Chars.split("yx"), true, head)
-            .unwrap();
+        let other = translator.attend_to(&source, &Chars.split("yx"), true, head);
+        let other = other.unwrap();
         assert_eq!(other.target, ["y", "x", "<eos>"]);
         assert_eq!(other.weights.len(), 3 * source.len());
     }

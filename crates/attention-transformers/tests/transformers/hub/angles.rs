@@ -7,12 +7,10 @@ use attention_transformers::generate::FinishReason;
 use attention_transformers::hub::{load_gemma2, load_gemma3, load_llama, load_phi3, load_qwen3};
 use attention_transformers::position_embedding::PositionLimit;
 use attention_transformers::{BeamConfig, GenerateConfig};
-use burn::tensor::Device;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 use super::folder::FolderCopy;
-use super::references::{Loaded, check_logits, tensor};
+use super::references::{Load, check_logits, tensor};
 
 /// A copy of a folder whose config has these fields; null removes one.
 fn changed(family: &str, fields: Value) -> FolderCopy {
@@ -27,11 +25,7 @@ fn changed(family: &str, fields: Value) -> FolderCopy {
 }
 
 /// The logits of a family with other fields.
-fn logits<S: ScoringFunction>(
-    family: &str,
-    fields: Value,
-    load: fn(PathBuf, &Device) -> Loaded<S>,
-) -> Array {
+fn logits<S: ScoringFunction>(family: &str, fields: Value, load: Load<S>) -> Array {
     let device = &device::plain()[0];
     let model = load(changed(family, fields).path().to_owned(), device).unwrap();
     let tokens = tensor(&hugging_face_logits(family).tokens, device);
@@ -48,10 +42,8 @@ fn of_llama(fields: Value) -> Array {
 
 /// `rope_parameters` of Gemma 3 with these angles of layers without a window.
 fn nested(full: Value) -> Value {
-    json!({
-        "sliding_attention": { "rope_type": "default", "rope_theta": 20.0 },
-        "full_attention": full,
-    })
+    let sliding = json!({ "rope_type": "default", "rope_theta": 20.0 });
+    json!({ "sliding_attention": sliding, "full_attention": full })
 }
 
 #[test]
@@ -102,10 +94,9 @@ fn a_rope_scaling_that_would_be_ignored_is_refused() {
         (json!({}), linear, no_object),
     ] {
         let fields = json!({ "rope_scaling": scaling, "rope_parameters": parameters });
-        let error = load_gemma3(changed("gemma3", fields).path(), &device::plain()[0])
-            .unwrap_err()
-            .to_string();
-        assert!(error.ends_with(expected), "{error}");
+        let folder = changed("gemma3", fields);
+        let error = load_gemma3(folder.path(), &device::plain()[0]).unwrap_err();
+        assert!(error.to_string().ends_with(expected), "{error}");
     }
 }
 
@@ -249,9 +240,8 @@ fn generation_ends_with_the_angles() {
     let fields = json!({ "original_max_position_embeddings": 10 });
     let model = load_phi3(changed("phi3", fields).path(), device).unwrap();
     let prompts = [vec![3, 1, 4, 1], vec![5, 9]];
-    let texts = GenerateConfig::new(8)
-        .generate(&model, model.cache(), &prompts)
-        .run();
+    let config = GenerateConfig::new(8);
+    let texts = config.generate(&model, model.cache(), &prompts).run();
     let limit = PositionLimit {
         max_positions: 10,
         reason: "`longrope` has other angles for all tokens of a longer text",

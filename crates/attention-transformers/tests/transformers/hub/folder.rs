@@ -67,9 +67,7 @@ impl FolderCopy {
 
     /// Sets a field of the config.
     pub(super) fn set(&self, field: &str, value: Value) {
-        self.change_json("config.json", |config| {
-            config.insert(field.to_string(), value);
-        });
+        self.change_json("config.json", |it| drop(it.insert(field.into(), value)));
     }
 
     /// Removes a field of the config.
@@ -93,9 +91,7 @@ impl FolderCopy {
 
     /// Copies a tensor to another name.
     pub(super) fn copy_tensor(&self, from: &str, to: &str) {
-        self.change_tensors(|tensors| {
-            tensors.insert(to.to_string(), tensors[from].clone());
-        });
+        self.change_tensors(|all| drop(all.insert(to.into(), all[from].clone())));
     }
 
     /// Changes the tensors of `model.safetensors`.
@@ -104,17 +100,14 @@ impl FolderCopy {
         let content = std::fs::read(self.path().join(FILE)).unwrap();
         let (len, rest) = content.split_first_chunk().unwrap();
         let (header, data) = rest.split_at(u64::from_le_bytes(*len) as usize);
-        let header: BTreeMap<String, Map<String, Value>> = serde_json::from_slice(header).unwrap();
-        let tensors = header
-            .into_iter()
-            .filter(|(name, _)| name != "__metadata__");
-        let mut tensors: BTreeMap<String, Stored> = tensors
-            .map(|(name, mut info)| {
-                let offsets = info.remove("data_offsets").unwrap();
-                let [start, end] = [0, 1].map(|at| offsets[at].as_u64().unwrap() as usize);
-                (name, (info, data[start..end].to_vec()))
-            })
-            .collect();
+        let mut all: BTreeMap<String, Map<String, Value>> = serde_json::from_slice(header).unwrap();
+        all.remove("__metadata__");
+        let tensors = all.into_iter().map(|(name, mut info)| {
+            let offsets = info.remove("data_offsets").unwrap();
+            let [start, end] = [0, 1].map(|at| offsets[at].as_u64().unwrap() as usize);
+            (name, (info, data[start..end].to_vec()))
+        });
+        let mut tensors: BTreeMap<String, Stored> = tensors.collect();
         change(&mut tensors);
         let (mut header, mut data) = (Map::new(), Vec::new());
         for (name, (mut info, elements)) in tensors {

@@ -27,7 +27,8 @@ pub(super) fn tensor(texts: &[Vec<u32>], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(data, device)
 }
 
-pub(super) type Loaded<S> = Result<LanguageModel<S>, ImportError>;
+/// A function of the library that loads a model.
+pub(super) type Load<S> = fn(PathBuf, &Device) -> Result<LanguageModel<S>, ImportError>;
 
 /// The model at `folder` has the features of the family's own.
 pub(super) fn assert_same_features(family: &str, folder: &Path) {
@@ -51,11 +52,7 @@ pub(super) fn assert_all_learn(model: &impl Module, logits: Tensor<3>, count: us
 }
 
 /// Compares the logits of the model at `folder` with a family's logits.
-pub(super) fn check_logits<S: ScoringFunction>(
-    family: &str,
-    folder: &Path,
-    load: fn(PathBuf, &Device) -> Loaded<S>,
-) {
+pub(super) fn check_logits<S: ScoringFunction>(family: &str, folder: &Path, load: Load<S>) {
     let expected = hugging_face_logits(family);
     device::each(|device| {
         let model = load(folder.to_owned(), device).unwrap();
@@ -74,7 +71,7 @@ pub(super) fn check_logits<S: ScoringFunction>(
 }
 
 /// Greedy tokens have the highest logits of whole texts.
-fn check_generation<S: ScoringFunction>(family: &str, load: fn(PathBuf, &Device) -> Loaded<S>) {
+fn check_generation<S: ScoringFunction>(family: &str, load: Load<S>) {
     device::each(|device| {
         let model = load(original(family), device).unwrap();
         let prompts = hugging_face_logits(family).tokens;

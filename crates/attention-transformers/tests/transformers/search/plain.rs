@@ -20,10 +20,8 @@ pub(super) fn plain_search(
         let previous: Vec<u32> = live.iter().flatten().filter_map(last).collect();
         let next = decoding.step(&previous);
         let tokens = decoding.candidates().to_vec();
-        let mut rows = next
-            .log_probabilities
-            .chunks_exact(tokens.len())
-            .enumerate();
+        let rows = next.log_probabilities.chunks_exact(tokens.len());
+        let mut rows = rows.enumerate();
         let mut parents = Vec::new();
         for (live, ended) in live.iter_mut().zip(&mut ended) {
             let mut extended = Vec::new();

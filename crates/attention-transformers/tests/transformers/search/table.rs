@@ -87,14 +87,12 @@ pub(super) fn weights(row: &[u32]) -> Vec<f32> {
 pub(super) fn scrambled(tokens: u32, seed: u64) -> impl Fn(&[u32]) -> Vec<f64> {
     move |row: &[u32]| {
         let mut state = row.iter().fold(seed, |state, &token| {
-            (state ^ u64::from(token))
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .rotate_left(23)
+            let mixed = (state ^ u64::from(token)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed.rotate_left(23)
         });
         let draws = (0..=tokens).map(|_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005);
+            state = state.wrapping_add(1_442_695_040_888_963_407);
             0.05 + (state >> 40) as f64 / (1u64 << 24) as f64
         });
         let draws: Vec<f64> = draws.collect();

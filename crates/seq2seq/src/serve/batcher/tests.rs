@@ -14,11 +14,8 @@ use super::*;
 
 /// A small model, which has learned for an epoch.
 fn translator(folder: &Path) -> Translator {
-    let data = DataSource::Task {
-        task: Task::Reverse,
-        train: 8,
-        valid: 2,
-    };
+    let (task, train, valid) = (Task::Reverse, 8, 2);
+    let data = DataSource::Task { task, train, valid };
     let pairs = data.pairs(1).unwrap();
     let vocabs = Vocabs::build(&pairs.train);
     let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
@@ -84,9 +81,8 @@ fn runtime() -> Runtime {
 
 /// Waits for a result for no time at all.
 fn time_out<T>(result: impl Future<Output = T>) {
-    runtime().block_on(async {
-        assert!(timeout(Duration::ZERO, result).await.is_err());
-    });
+    let ended = runtime().block_on(async { timeout(Duration::ZERO, result).await });
+    assert!(ended.is_err());
 }
 
 #[test]
@@ -140,8 +136,7 @@ fn batches_and_explanations_take_turns() {
 #[test]
 fn work_under_way_ends_once_nobody_waits_for_it() {
     let (_folder, batcher, worker) = batcher(9);
-    let (jobs, mut outputs): (Vec<Job>, Vec<Receiver>) =
-        (0..2).map(|_| job(&batcher, "abc", 2, 1)).unzip();
+    let (jobs, mut outputs): (Vec<_>, Vec<_>) = (0..2).map(|_| job(&batcher, "abc", 2, 1)).unzip();
     // One of two is enough.
     time_out(outputs.pop().unwrap());
     assert_eq!(worker.outputs(&jobs).unwrap().len(), 4);

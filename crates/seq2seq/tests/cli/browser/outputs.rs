@@ -48,20 +48,15 @@ fn another_output_swaps_tokens_alternatives_and_attention() {
             for (key, text) in found.iter().enumerate() {
                 let value: f64 = text.replace('−', "-").parse().unwrap();
                 // With one digit behind the point, where it is small.
-                let tolerance = if expected(key).abs() > 9.9 {
-                    0.51
-                } else {
-                    0.051
-                };
+                let tolerance = [0.051, 0.51][usize::from(expected(key).abs() > 9.9)];
                 assert!((value - expected(key)).abs() < tolerance, "{text}");
             }
         };
         tab.mouse("mouseMoved", [2.0, 2.0]);
         near(&dropped(&mut tab), &|key| number(&changes["output"][key]));
         tab.point_at(&in_panel(&format!("{TARGET}[data-step='1']")));
-        near(&dropped(&mut tab), &|key| {
-            number(&changes["steps"][key * steps.len() + 1])
-        });
+        let of_step = |key: usize| number(&changes["steps"][key * steps.len() + 1]);
+        near(&dropped(&mut tab), &of_step);
     }
     assert_eq!(tab.faults(), [""; 0]);
 }

@@ -128,11 +128,9 @@ fn what_cannot_be_explained_has_its_status_and_a_reason() {
 {"source": "aaaaaaaaaa"} | 413 | source: expected at most 9 tokens
 {"source": "LONG"} | 413 | at most 4000 bytes
 "#;
-    let prefix = vec!["\"a\""; 500].join(", ");
+    let (prefix, long) = (vec!["\"a\""; 500].join(", "), "a".repeat(5000));
     for [body, status, reason] in rows(table) {
-        let body = body
-            .replace("PREFIX", &prefix)
-            .replace("LONG", &"a".repeat(5000));
+        let body = body.replace("PREFIX", &prefix).replace("LONG", &long);
         let (found, answer) = server.post(EXPLAIN, body.as_bytes());
         let error = answer["error"].as_str().unwrap_or_default();
         let is_told = error.contains(reason) && !error.contains('\n');

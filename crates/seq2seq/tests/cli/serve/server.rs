@@ -148,12 +148,9 @@ pub(crate) fn answer(mut stream: TcpStream) -> Answer {
     }
     let text = String::from_utf8(text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    let status = head
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok());
+    let status = head.split(' ').nth(1);
     Answer {
-        status: status.unwrap_or(0),
+        status: status.and_then(|it| it.parse().ok()).unwrap_or(0),
         head: head.to_string(),
         body: body.to_string(),
     }

@@ -39,9 +39,7 @@ fn words_have_their_variants_and_no_comments() {
     ];
     let owned = |(word, phonemes): (&str, &str)| (word.to_string(), phonemes.to_string());
     assert_eq!(read(content, Stress::Keep).unwrap(), kept.map(owned));
-    let dropped = kept
-        .map(|(word, phonemes)| (word, phonemes.replace(['0', '1', '2'], "")))
-        .map(|(word, phonemes)| (word.to_string(), phonemes));
+    let dropped = kept.map(|(word, of)| (word.to_string(), of.replace(['0', '1', '2'], "")));
     assert_eq!(read(content, Stress::Drop).unwrap(), dropped);
 }
 
@@ -210,16 +208,12 @@ cat K\tAE1 T\ncats K AE1 T S\n | 1 | EVERY
 um [spn] ah\nuh ah [spn]\n | 1 | brackets behind words, or among phonemes, found "[spn]" in both places: write the
 a EY1\0\n | 1 | text without control characters, found U+0000 in the phonemes
 "##;
+    let counted = "the number of a pronunciation behind every word, or behind none, found";
+    let comment = "`# ` before a comment, or a word and phonemes of other lines, found";
     for [content, line, message] in rows(table) {
         let message = message
-            .replace(
-                "COUNTED",
-                "the number of a pronunciation behind every word, or behind none, found",
-            )
-            .replace(
-                "COMMENT",
-                "`# ` before a comment, or a word and phonemes of other lines, found",
-            )
+            .replace("COUNTED", counted)
+            .replace("COMMENT", comment)
             .replace("BEFORE", "behind a word, or one, found")
             .replace("ALONE", "a word and its phonemes, found")
             .replace("EVERY", "a TAB behind the word in every line");

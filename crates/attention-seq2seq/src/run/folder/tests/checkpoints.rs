@@ -59,11 +59,9 @@ fn the_weights_beside_an_average_are_a_part_of_a_checkpoint() {
         validation_seconds: 0.5,
         steps: 7,
     };
-    let files = CheckpointFiles {
-        weights: Some(b"weights".to_vec()),
-        clock: Some(clock),
-        ..CheckpointFiles::of(b"average", b"optim")
-    };
+    let mut files = CheckpointFiles::of(b"average", b"optim");
+    files.weights = Some(b"weights".to_vec());
+    files.clock = Some(clock);
     journal.add(epoch_of(2, 0.5), &files).unwrap();
     let journal = open(&run, Some(2));
     assert_eq!(journal.checkpoint(2).unwrap().weights, files.weights);
@@ -104,10 +102,8 @@ fn nothing_is_forgotten_before_the_checkpoint_was_read() {
 
 /// Adds an epoch that ended within a row of refused steps.
 fn add_refused(journal: &mut Journal<'_>, number: usize, refused: usize, loss: f64, model: &[u8]) {
-    let files = CheckpointFiles {
-        refused,
-        ..CheckpointFiles::of(model, b"optim")
-    };
+    let mut files = CheckpointFiles::of(model, b"optim");
+    files.refused = refused;
     journal.add(epoch_of(number, loss), &files).unwrap();
 }
 
