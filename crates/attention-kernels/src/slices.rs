@@ -3,7 +3,7 @@
 use cpu_kernels::Real;
 use cpu_kernels::slices::equal_parts;
 
-/// Equal parts of a gradient, or `count` times `None` if it is not requested.
+/// Equal parts of a result, or `count` times `None` if it is not requested.
 pub(crate) fn parts_of_wanted<T>(
     gradient: Option<&mut [T]>,
     count: usize,

@@ -146,8 +146,10 @@ impl<S: ScoringFunction> Attention<S> {
             let starts = ragged.iter();
             let starts = starts.map(|(tokens, num_keys)| *num_keys as i64 - tokens.end as i64);
             let starts = Some(&starts.collect::<Vec<_>>()[..]);
+            let device = queries.device();
             let made = attend(queries, &rows, Call { starts, ..call });
-            if !call.has_extra_keys() && self.extra_keys.is_none() {
+            let has_padding = ragged.iter().any(|(tokens, _)| tokens.len() < num_queries);
+            if !has_padding || !call.has_extra_keys() && self.extra_keys.is_none() {
                 return made;
             }
             // Padding attends to no other keys.
@@ -156,9 +158,9 @@ impl<S: ScoringFunction> Attention<S> {
                 .flat_map(|(tokens, _)| (0..num_queries).map(|row| !tokens.contains(&row)));
             let shape = [ragged.len(), 1, num_queries, 1];
             let is_padding = TensorData::new(is_padding.collect::<Vec<bool>>(), shape);
+            let is_padding = Tensor::<4, Bool>::from_data(is_padding, &device);
             return made.map(|all| {
-                let padding = Tensor::<4, Bool>::from_data(is_padding.clone(), &all.device());
-                let padding = padding.expand(all.dims());
+                let padding = is_padding.clone().expand(all.dims());
                 all.into_tensor::<4>().mask_fill(padding, 0.0).into()
             });
         }

@@ -53,7 +53,7 @@ impl<S: ScoringFunction> Attention<S> {
         let Some(extra) = options.extra_keys.clone() else {
             return attend(queries, rows, sizes, score, &options, dropout);
         };
-        let bias = self.bias_of_extra(&queries.to_tensor(), &extra[0], call);
+        let bias = self.bias_of_extra(&queries.to_tensor(), &extra[0], score.is_dot(), call);
         let (rows, sizes, options) =
             with_extra_keys(rows, sizes, options.into_owned(), extra, bias);
         attend(queries, &rows, sizes, score, &options, dropout)
@@ -145,8 +145,13 @@ impl<S: ScoringFunction> Attention<S> {
             return None;
         }
         let kernel = self.score.kernel();
-        let options = self.options_of_kernel(queries, rows, sizes, &kernel, call)?;
+        let mut options = self.options_of_kernel(queries, rows, sizes, &kernel, call)?;
         let score = fused_score(kernel, queries.dims()[3], call)?;
+        if self.reads_query_bias(score.is_dot(), call) {
+            let bias = self.score.query_bias(&queries.to_tensor());
+            bias.into_iter()
+                .for_each(|bias| options.to_mut().add_bias(bias));
+        }
         score.runs(&options, queries).then_some((score, options))
     }
 
@@ -163,22 +168,20 @@ impl<S: ScoringFunction> Attention<S> {
         let of_keys = match kernel {
             ScoreKernel::Custom => return None,
             ScoreKernel::Additive { .. } | ScoreKernel::Pairwise { .. } => None,
-            ScoreKernel::Dot { .. } if self.score.compares_as_given() => None,
+            // Keys of length 0 were not projected.
+            ScoreKernel::Dot { .. } if self.score.compares_as_given() || sizes.num_keys == 0 => {
+                None
+            }
             ScoreKernel::Dot { .. } => rows.key_bias().or_else(|| {
                 self.score
                     .key_bias(&rows.keys_without_bias()?.into_tensor())
             }),
         };
         let heads = sizes.heads;
-        let of_queries = (of_keys.is_some() && self.reads_query_bias(call))
-            .then(|| self.score.query_bias(&queries.to_tensor()));
         let of_positions = self.position_term(queries, [sizes.num_queries, sizes.num_keys]);
         let mut options = Cow::Borrowed(call.options);
         if let Some(bias) = of_keys {
             options.to_mut().add_bias(per_head(bias, heads));
-        }
-        if let Some(bias) = of_queries.flatten() {
-            options.to_mut().add_bias(bias);
         }
         match of_positions {
             PositionTerm::None => {}
@@ -198,11 +201,12 @@ impl<S: ScoringFunction> Attention<S> {
         Some(options)
     }
 
-    /// Whether weights depend on a term that is the same for all keys of a query.
-    fn reads_query_bias(&self, call: Call) -> bool {
+    /// Whether the weights of products depend on a term that is the same for all keys of a query.
+    fn reads_query_bias(&self, is_dot: bool, call: Call) -> bool {
         let options = call.options;
         let is_softmax = self.normalizer == Normalizer::Softmax;
-        !is_softmax || options.has_sinks() || options.score_mod.is_some()
+        let is_read = !is_softmax || options.has_sinks() || options.score_mod.is_some();
+        is_dot && is_read && !self.score.compares_as_given()
     }
 
     /// The terms that a score adds to its products with extra keys, besides those of positions.
@@ -210,17 +214,16 @@ impl<S: ScoringFunction> Attention<S> {
         &self,
         queries: &Tensor<4>,
         keys: &Tensor<4>,
+        is_dot: bool,
         call: Call,
     ) -> Option<Tensor<4>> {
         let [_, heads, _, _] = queries.dims();
-        let of_keys = per_head(self.score.key_bias(keys)?, heads);
+        let of_keys = self.score.key_bias(keys).map(|bias| per_head(bias, heads));
         let of_queries = self
-            .reads_query_bias(call)
+            .reads_query_bias(is_dot, call)
             .then(|| self.score.query_bias(queries));
-        Some(match of_queries.flatten() {
-            Some(of_queries) => sum_of_biases(of_keys, of_queries),
-            None => of_keys,
-        })
+        let biases = [of_keys, of_queries.flatten()];
+        biases.into_iter().flatten().reduce(sum_of_biases)
     }
 
     /// The term that the positions of queries and keys add to their scores; `None` without pairs.
@@ -263,6 +266,16 @@ impl<S: ScoringFunction> Attention<S> {
             Some(score) => score.scores(queries, keys, mask),
             None => self.score.score(queries, keys, mask),
         };
+        let adds_positions = || {
+            !matches!(
+                self.position_term(&queries.clone().into(), [1, 1]),
+                PositionTerm::None
+            )
+        };
+        assert!(
+            score.is_some() || !call.has_extra_keys() || !adds_positions(),
+            "attention: no extra keys expected with a score that adds terms of positions to scores of its own"
+        );
         let keys = compared(rows.read_cleared_keys().into_tensor());
         // Soft-cap and scale apply to the products alone, and extra keys are compared by products.
         let by_products = call.options.soft_cap.or(call.options.scale).is_some()
@@ -273,7 +286,12 @@ impl<S: ScoringFunction> Attention<S> {
             _ if sizes.num_keys == 0 => {
                 Tensor::empty(sizes.scores(), (&keys.device(), keys.dtype()))
             }
-            Some(options) if by_products => {
+            Some(mut options) if by_products => {
+                if self.reads_query_bias(is_dot, call) {
+                    let bias = self.score.query_bias(&queries);
+                    bias.into_iter()
+                        .for_each(|bias| options.to_mut().add_bias(bias));
+                }
                 let scores = scores_of(queries.clone(), keys, &rows.mask);
                 modify(NAME, scores, &options)
             }
@@ -289,17 +307,9 @@ impl<S: ScoringFunction> Attention<S> {
             return self.finish(scores, rows, call, dtype);
         };
         let [_, _, number, size] = keys.dims();
-        assert!(
-            score.is_some()
-                || matches!(
-                    self.position_term(&queries.clone().into(), [1, number]),
-                    PositionTerm::None
-                ),
-            "attention: no extra keys expected with a score that adds terms of positions to scores of its own"
-        );
         let keys = keys.clone();
         let keys = compared(keys.expand([sizes.batch, sizes.key_heads, number, size]));
-        let bias = is_dot.then(|| self.bias_of_extra(&queries, &keys, call));
+        let bias = is_dot.then(|| self.bias_of_extra(&queries, &keys, true, call));
         let capped = AttentionOptions {
             soft_cap: call.options.soft_cap,
             ..Default::default()

@@ -10,6 +10,7 @@ use burn_fused_layers::harness::wide::widened;
 use burn_fused_layers::paths::Operation;
 
 use super::keys_and_values::KeysAndValues;
+use super::modifiers::is_finite_in;
 use super::options::AttentionOptions;
 use super::pairwise::{PairwiseFormula, PairwiseKernel};
 use super::score::{additive_score, dot_product_score, pairwise_score};
@@ -39,6 +40,10 @@ pub(crate) enum FusedScore {
 }
 
 impl FusedScore {
+    pub(crate) fn is_dot(&self) -> bool {
+        matches!(self, Self::DotProduct { .. })
+    }
+
     /// The device of the score's parameter.
     pub(crate) fn device(&self) -> Option<Device> {
         match self {
@@ -108,7 +113,7 @@ pub(crate) fn attend(
         FusedScore::Pairwise { term, weight } => (weight, 1.0, Some(term)),
     };
     assert!(
-        scale.is_finite(),
+        is_finite_in(scale, queries.dtype()),
         "{name}: scale expected to be finite, got {scale}"
     );
     let size = sizes.compared(name, &queries, rows);

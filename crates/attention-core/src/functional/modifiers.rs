@@ -70,7 +70,7 @@ impl AttentionOptions {
 
     /// # Panics
     /// If a shape or device does not fit scores `[batch, heads, queries, keys]` of `queries`, or the soft-cap is not
-    /// finite or not above 0.
+    /// above 0, or not finite, as its inverse must be, in f32 (in f64 for scores in f64).
     pub(crate) fn check_modifiers(&self, operation: &str, shape: [usize; 4], queries: &Sequences) {
         if self.changes_nothing() {
             return;
@@ -154,7 +154,7 @@ impl AttentionOptions {
     }
 }
 
-/// Whether a number is finite in the type in which scores of rows of type `dtype` are computed.
+/// Whether a number is finite in f32 or f64, the type in which scores of rows of type `dtype` are computed.
 pub(crate) fn is_finite_in(number: f64, dtype: DType) -> bool {
     match dtype {
         DType::F64 => number.is_finite(),

@@ -24,8 +24,8 @@ impl fmt::Display for Mask {
         let segments = segments.map(|of| format!("segments of {} rows", of.batch()));
         let flags = own.flags.iter();
         let flags = flags.map(|of| format!("{} {:?}", of.makers, of.keep.dims()));
-        let windows = bottom_right.chain(top_left).chain(intervals);
-        let mut parts: Vec<String> = lens.chain(windows).chain(segments).chain(flags).collect();
+        let of_places = bottom_right.chain(top_left).chain(intervals);
+        let mut parts: Vec<String> = lens.chain(of_places).chain(segments).chain(flags).collect();
         if parts.is_empty() {
             parts.push("none".to_owned());
         }

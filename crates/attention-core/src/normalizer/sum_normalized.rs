@@ -19,10 +19,15 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let dtype = scores.dtype();
     let (scores, masked) = lower_masked(widened(scores), mask);
     let scores = scores.mask_fill(masked, 0.0);
-    // What underflowed has derivatives of 0, by which a factor beyond the largest number must not be multiplied.
+    // The gradient of scores that nearly vanish is 0: divided by them, a gradient from above may overflow, and their own
+    // derivatives may have underflowed.
     let least = smallest_normal(scores.dtype());
-    let vanished = scores.clone().detach().abs().lower_elem(least);
-    let scores = scores.mask_fill(vanished, 0.0);
+    let constant = scores.clone().detach();
+    let vanishing = constant
+        .clone()
+        .abs()
+        .lower_elem(least * f64::from(1 << 24));
+    let scores = scores.mask_where(vanishing, constant);
     // Weights do not depend on a factor on a row. Scaling the largest score to 1 keeps the square of the sum, which the
     // gradient has, from vanishing for rows far out on a kernel's tail.
     let largest = scores.clone().detach().max_dim(3);

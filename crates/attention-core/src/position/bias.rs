@@ -32,7 +32,8 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
     }
 
     /// The bias of each distance, if the bias depends on distance alone: element `j - i + num_queries - 1` is the
-    /// [`bias`](Self::bias) of query `i` and key `j`. The fused kernels take it, also for many queries.
+    /// [`bias`](Self::bias) of query `i` and key `j`. It stays in the fused kernels; a
+    /// [`bias`](Self::bias) alone is added to composed scores.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, 1, num_queries + num_keys - 1]`, on `device` and of type `dtype`

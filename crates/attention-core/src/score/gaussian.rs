@@ -120,6 +120,7 @@ impl ScoringFunction for GaussianScore {
         Some(self.bias(queries))
     }
 
+    // By default, but in f32 for half precision.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, heads, _, _] = queries.dims();
         let (queries, keys) = (widened(queries), widened(keys));

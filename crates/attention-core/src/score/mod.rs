@@ -47,7 +47,7 @@ use crate::position::Positions;
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum ScoreKernel {
-    /// `scale q . k + key_bias(k)` and a [`PositionTerm`], in the fused dot-product attention, which stores neither
+    /// `scale q . k + key_bias(k) + query_bias(q)` and a [`PositionTerm`], in the fused dot-product attention, which stores neither
     /// scores nor weights, even in training. (The steps of a decoder keep a row of each until their backward pass sums
     /// all gradients at once.)
     Dot {
@@ -78,7 +78,8 @@ pub enum PositionTerm {
     /// Nothing.
     None,
     /// The same term for all queries: a bias per key, `[1, heads or 1, 1, keys]`, in the type of the queries or a more
-    /// precise one. The kernels of scores add it.
+    /// precise one. The kernels of scores add it. It depends on the place of the key alone (in a cache with a window,
+    /// among the keys that are there); a term of distances is a `PerDistance`, for one query, too.
     PerKey(Tensor<4>),
     /// A term for each distance, `[1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` for query `i`
     /// and key `j`. The kernels of scores add it.
@@ -180,8 +181,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         !self.compares_as_given()
     }
 
-    /// Whether queries and keys are compared as they are given: neither projection computes anything, nor does
-    /// [`key_bias`](Self::key_bias), so [`Attention`](crate::Attention) need not call them.
+    /// Whether queries and keys are compared as they are given: neither projection computes anything, nor do
+    /// [`key_bias`](Self::key_bias) and [`query_bias`](Self::query_bias), so [`Attention`](crate::Attention) need not call them.
     fn compares_as_given(&self) -> bool {
         false
     }
@@ -200,8 +201,9 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         None
     }
 
-    /// The term of each projected query beside a [`key_bias`](Self::key_bias), equal for all its keys: softmax ignores
-    /// it, except beside sinks and under a `score_mod`, and so it is asked for only there and by other normalizers.
+    /// The term of each projected query in a [`ScoreKernel::Dot`], equal for all its keys: softmax ignores it, except
+    /// beside sinks and under a `score_mod`. It is asked for only there, where kernels take it as a bias of each pair,
+    /// and by other normalizers.
     ///
     /// # Shapes
     /// - queries `[batch, heads, queries, size]`, result `[batch, heads, queries, 1]`
@@ -223,8 +225,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         PositionTerm::None
     }
 
-    /// The scores of all pairs of projected queries and keys; by default computed from [`kernel`](Self::kernel) and
-    /// [`position_term`](Self::position_term). It is called if weights are requested, the normalizer is not softmax, no
+    /// The scores of all pairs of projected queries and keys; by default computed from [`kernel`](Self::kernel), the
+    /// biases and [`position_term`](Self::position_term). It is called if weights are requested, the normalizer is not softmax, no
     /// kernel supports a [`ScoreKernel::Pairwise`], and always for [`ScoreKernel::Custom`]; calls with their own
     /// soft-cap, scale or extra keys use `kernel`.
     ///

@@ -88,7 +88,8 @@ impl QkNormScore {
         let [size] = gain.dims();
         assert_shape!(vectors, [_, _, _, size]);
         let vectors = widened(vectors);
-        let mean = squared_norms(vectors.clone()) * (1.0 / size as f64); // Burn divides f64 in f32.
+        // Burn rounds the gradient of a division by a number to f32.
+        let mean = squared_norms(vectors.clone()) * (1.0 / size as f64);
         let gain = gain.reshape([1, 1, 1, size]).cast(vectors.dtype());
         (vectors / (mean + self.epsilon).sqrt() * gain).cast(dtype)
     }

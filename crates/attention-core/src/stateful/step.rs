@@ -23,8 +23,8 @@ pub(super) fn prepare<A: 'static>(
     let (known, num_queries) = mask.without_positions();
     let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
     let keys = project(fill_padding(to_four_axes(keys), &known, [1, num_queries]));
-    let depends_on_queries = mask.depends_on_positions();
-    let mask = if depends_on_queries { mask } else { known };
+    let depends_on_positions = mask.depends_on_positions();
+    let mask = if depends_on_positions { mask } else { known };
     let mut rows = Memory::of_projected(keys, to_four_axes(values), mask).rows;
     rows.shared = Some(Box::new(rows.share()));
     Memory::owned_by::<A>(rows)

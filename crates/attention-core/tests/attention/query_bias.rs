@@ -1,10 +1,14 @@
 //! The term of a query that softmax ignores counts wherever something else than softmax reads the scores.
 
-use attention_core::functional::AttentionOptions;
-use attention_core::functional::{RowOfScores, ScoreMod};
-use attention_core::score::{GaussianScore, GaussianScoreConfig};
-use attention_core::{Attention, ExtraKeys, KeyValueCache, Mask, NewRows, Normalizer};
+use attention_core::functional::{AttentionOptions, RowOfScores, ScoreMod};
+use attention_core::score::{
+    DotProductScoreConfig, GaussianScore, GaussianScoreConfig, ScoreKernel,
+};
+use attention_core::{
+    Attention, ExtraKeys, KeyValueCache, Mask, NewRows, Normalizer, ScoringFunction,
+};
 use attention_tests::{Array, assert_close, device};
+use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
 fn gaussian(device: &Device) -> Attention<GaussianScore> {
@@ -84,6 +88,37 @@ fn beside_sinks_and_under_a_score_mod() {
             let context = attention.attend(q, &memory, &options);
             assert_close(format!("{what}, prepared"), context, &expected, 1e-5);
         }
+    });
+}
+
+/// A score with a term of each query, and none of keys.
+#[derive(Module, Debug)]
+struct OfQueries {}
+
+impl ScoringFunction for OfQueries {
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Dot { scale: Some(1.0) }
+    }
+
+    fn query_bias(&self, queries: &Tensor<4>) -> Option<Tensor<4>> {
+        Some(queries.clone().sum_dim(3))
+    }
+}
+
+#[test]
+fn without_a_bias_of_keys() {
+    device::each(|device| {
+        let [q, k, v] = [(1, 5), (2, 7), (3, 7)].map(|(seed, n)| rows(seed, n, device));
+        let attention = Attention::new(OfQueries {}, 0.0).with_zero_key();
+        let output = attention.forward_with_weights(q.clone(), k.clone(), v.clone(), Mask::none());
+        let context = attention.forward(q.clone(), k.clone(), v.clone(), Mask::none());
+        assert_close("fused", context.clone(), &Array::read(output.context), 1e-5);
+        let without = Attention::new(
+            DotProductScoreConfig::new().with_scale(Some(1.0)).init(),
+            0.0,
+        );
+        let without = without.with_zero_key().forward(q, k, v, Mask::none());
+        assert_ne!(Array::read(context), Array::read(without));
     });
 }
 

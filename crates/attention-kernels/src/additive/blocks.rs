@@ -41,7 +41,10 @@ impl<E: Real> BlockScores<'_, E> {
             let block = KeyBlock::new(self.keys, self.at, first, packed);
             for tile in query_tiles(self.queries.len()) {
                 let to = &mut self.to[tile.start * self.stride + column..];
-                let of_tile = masks.get(tile.clone()).unwrap_or_default();
+                let of_tile = match masks.is_empty() {
+                    true => masks,
+                    false => &masks[tile.clone()],
+                };
                 if !masks.is_empty() && !of_tile.iter().any(|mask| mask.meets(&block_keys)) {
                     for row in to.chunks_mut(self.stride).take(of_tile.len()) {
                         row[..width].fill(E::ZERO);

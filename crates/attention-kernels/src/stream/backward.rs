@@ -97,8 +97,8 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
         let these: Vec<_> = tasks.by_ref().take(at_once).collect();
         let empty = these.iter().map(|task| (task.key, Partial::default()));
         let mut partials: Vec<_> = empty.collect();
-        let tasks = these.into_iter().zip(&mut partials);
-        for_each(tasks, |(task, (_, partial))| {
+        let parts = these.into_iter().zip(&mut partials);
+        for_each(parts, |(task, (_, partial))| {
             *partial = E::dispatch(level, task);
         });
         for (key, partial) in partials {

@@ -158,10 +158,11 @@ impl BeamConfig {
             .with_ends(self.stop_tokens.clone())
             .with_normalize(|row, len| self.normalize(row, len == max_tokens));
         let finish = |row: &mut [f64], len: usize| self.finish(row, len, max_tokens);
+        let changes = self.renormalize || self.last_token.is_some();
         let search = Search {
             config,
             rules,
-            finish: Some(&finish),
+            finish: if changes { Some(&finish) } else { None },
         };
         let found = search.run(&mut decoding, &|| false);
         found.unwrap_or_else(|error| panic!("BeamConfig: {error}"))

@@ -80,7 +80,8 @@ const LAYOUT: Layout = Layout {
 /// The prefix `model.` may be missing. BART's stacks have different positions, so each has its own embedding of tokens,
 /// which diverge in training.
 ///
-/// Generated texts begin with `decoder_start_token_id` and end with `eos_token_id`. In an mBART they begin with the
+/// `num_hidden_layers`, which older files have beside `encoder_layers`, must be the same number: version 5 of
+/// `transformers` reads it instead. Generated texts begin with `decoder_start_token_id` and end with `eos_token_id`. In an mBART they begin with the
 /// language.
 ///
 /// # Errors
@@ -150,6 +151,8 @@ fn config(fields: &Fields, is_shared: bool) -> Result<EncoderDecoderConfig, Reas
     let model_type = fields.text("model_type")?;
     let is_marian = model_type == "marian";
     fields.expect_aliases(&ALIASES)?;
+    let reason = "since rows of the decoder attend to those up to themselves";
+    fields.expect_flag("is_causal", reason)?;
     let num_hiddens = fields.size("d_model")?;
     let dropout = fields.dropout("dropout")?;
     let layer = |stack: &str| {

@@ -130,6 +130,13 @@ impl Fields {
         self.object.is_empty()
     }
 
+    /// Whether there is no field but these.
+    pub(super) fn has_only(&self, names: &[&str]) -> bool {
+        self.object
+            .keys()
+            .all(|name| names.contains(&name.as_str()))
+    }
+
     /// The value of a field; `None` if it is absent or null.
     pub(super) fn value(&self, name: &str) -> Option<&Value> {
         let value = self.object.get(self.own(name));
@@ -194,8 +201,7 @@ impl Fields {
     }
 
     /// # Errors
-    /// If a size that may have two names, the common one and the family's, has them with different values, or if a
-    /// decoder is not causal.
+    /// If a size that may have two names, the common one and the family's, has them with different values.
     pub(super) fn expect_aliases(
         &self,
         names: &'static [(&'static str, &'static str)],
@@ -204,10 +210,7 @@ impl Fields {
         for (name, _) in names {
             named.optional_size(name)?;
         }
-        self.expect_flag(
-            "is_causal",
-            "since rows of the decoder attend to those up to themselves",
-        )
+        Ok(())
     }
 
     /// # Errors
@@ -260,7 +263,9 @@ impl Fields {
             value.as_f64().filter(|number| *number > 0.0)
         })?;
         match number.filter(|number| !IN_F32.contains(number)) {
-            Some(number) => Err(self.wrong(name, "a number in the range of f32", number)),
+            Some(number) => {
+                Err(self.wrong(name, "a number in the range of f32", format!("{number:e}")))
+            }
             None => Ok(number),
         }
     }

@@ -150,9 +150,10 @@ fn angles(fields: &Fields, head_size: usize) -> Result<[Angles; 2], Reason> {
         }
     };
     // Version 5.24 reads this field next to the objects of the kinds, and nowhere else.
-    let truncate = parameters.as_ref().and_then(|all| all.value("truncate"));
+    let all = parameters.as_ref().filter(|all| all.has("truncate"));
+    let truncate = all.map(|all| all.value("truncate").cloned().unwrap_or(Value::Null));
     let rotary = |of_kind: Option<Fields>, theta| {
-        let of_kind = of_kind.map(|own| own.with("truncate", truncate.cloned()));
+        let of_kind = of_kind.map(|own| own.with("truncate", truncate.clone()));
         rotary_of(fields, of_kind.as_ref(), head_size, theta)
     };
     let local = rotary(of_kind(SLIDING)?, local_theta)?;

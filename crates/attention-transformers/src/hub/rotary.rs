@@ -88,7 +88,10 @@ pub(super) fn rotary_of(
     let own = parameters.map(|of| of.optional_positive("rope_theta"));
     let theta = own.transpose()?.flatten().unwrap_or(theta);
     let (scaling, limit) = match parameters {
-        Some(parameters) => scaling(parameters, max_positions, theta, rotated_size)?,
+        Some(parameters) => {
+            let is_phi3 = fields.text("model_type")? == "phi3";
+            scaling(parameters, max_positions, theta, rotated_size, is_phi3)?
+        }
         None => (RotaryScaling::None, None),
     };
     let max_positions = match limit {
@@ -124,13 +127,17 @@ fn scaling(
     max_positions: usize,
     theta: f64,
     rotated_size: usize,
+    is_phi3: bool,
 ) -> Result<(RotaryScaling, Option<PositionLimit>), Reason> {
     let reason = "queries are not scaled by their positions";
     parameters.refuse("llama_4_scaling_beta", reason)?;
-    let is_today = parameters.has("rope_type");
-    let field = if is_today { "rope_type" } else { "type" };
+    // The second is the older name.
+    let field = if parameters.has("rope_type") {
+        "rope_type"
+    } else {
+        "type"
+    };
     let kind = parameters.optional_text(field)?.unwrap_or("default");
-    let is_older_longrope = !is_today && parameters.has("short_factor");
     let original_max_positions = || {
         let own = parameters.optional_size(ORIGINAL)?;
         Ok::<_, Reason>(own.unwrap_or(max_positions))
@@ -140,7 +147,7 @@ fn scaling(
         "linear" => RotaryScaling::Linear {
             factor: parameters.positive("factor")?,
         },
-        "yarn" if !is_older_longrope => {
+        "yarn" if !is_phi3 => {
             let original = original_max_positions()?;
             RotaryScaling::Yarn(yarn(parameters, [original, max_positions], theta)?)
         }
@@ -153,7 +160,7 @@ fn scaling(
             };
             return Ok((RotaryScaling::None, Some(limit)));
         }
-        // The older names, of Phi-3.
+        // The older names of Phi-3, which has no other `yarn`.
         "longrope" | "su" | "yarn" => {
             let original = original_max_positions()?;
             let scaling = longrope(parameters, [original, max_positions], theta, rotated_size)?;

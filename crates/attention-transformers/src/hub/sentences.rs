@@ -39,6 +39,16 @@ const POOLINGS: [(&str, Pooling); 6] = [
     ("lasttoken", Pooling::Last),
 ];
 
+/// Arguments of downloads, which change no model.
+const OF_DOWNLOADS: [&str; 6] = [
+    "subfolder",
+    "token",
+    "cache_dir",
+    "revision",
+    "local_files_only",
+    "trust_remote_code",
+];
+
 type Activate = fn(Tensor<2>) -> Tensor<2>;
 
 /// Activations by the last part of their names.
@@ -361,7 +371,7 @@ fn texts(folder: &Path, encoder: &OpenModel) -> Result<(Option<usize>, bool), Im
         for name in ["config_args", "config_kwargs"] {
             if fields
                 .object(name)?
-                .is_some_and(|changes| !changes.is_empty())
+                .is_some_and(|changes| !changes.has_only(&OF_DOWNLOADS))
             {
                 fields.refuse(name, "the model is that of its `config.json`")?;
             }

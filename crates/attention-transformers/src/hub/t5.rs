@@ -194,6 +194,8 @@ fn score(_: usize) -> DotProductScore {
 
 fn config(fields: &Fields) -> Result<EncoderDecoderConfig, Reason> {
     fields.expect_aliases(&ALIASES)?;
+    let reason = "since rows of the decoder attend to those up to themselves";
+    fields.expect_flag("is_causal", reason)?;
     let num_hiddens = fields.size("d_model")?;
     let num_heads = fields.size("num_heads")?;
     let dropout = fields.dropout("dropout_rate")?;

@@ -113,33 +113,52 @@ impl BeamSearchConfig {
     /// # Errors
     /// [`SearchError::Setting`] for the first setting out of its range.
     pub fn check(&self) -> Result<(), SearchError> {
-        let is_factor = |factor: f64| factor >= 0.0 && factor.is_finite();
-        let (exponent, repetition) = (self.length_penalty.exponent(), self.repetition_penalty);
-        let (Self { beam, n_best, .. }, prefix_len) = (self, self.prefix.len());
-        let (what, expected, found): (_, _, &dyn Display) = if !(1..=MOST_BEAM).contains(beam) {
-            ("the beam", format!("1 to {MOST_BEAM}"), beam)
-        } else if !(1..=*beam).contains(n_best) {
-            let expected = format!("1 to {beam}, as many as the beam has hypotheses");
-            ("the number of best outputs", expected, n_best)
-        } else if !is_factor(exponent) {
-            let what = "the exponent of the length penalty";
-            (what, "a number from 0".to_string(), &exponent)
-        } else if !is_factor(self.coverage_penalty) {
-            let what = "the coverage penalty";
-            (what, "a number from 0".to_string(), &self.coverage_penalty)
-        } else if !(repetition > 0.0 && repetition.is_finite()) {
-            let what = "the repetition penalty";
-            (what, "a number above 0".to_string(), &repetition)
-        } else if self.min_len > 0 && self.min_len >= self.max_len {
+        if !(1..=MOST_BEAM).contains(&self.beam) {
+            let expected = format!("1 to {MOST_BEAM}");
+            return Err(SearchError::setting("the beam", expected, self.beam));
+        }
+        if !(1..=self.beam).contains(&self.n_best) {
+            let what = "the number of best outputs";
+            let expected = format!("1 to {}, as many as the beam has hypotheses", self.beam);
+            return Err(SearchError::setting(what, expected, self.n_best));
+        }
+        check_factor(
+            "the exponent of the length penalty",
+            self.length_penalty.exponent(),
+        )?;
+        check_factor("the coverage penalty", self.coverage_penalty)?;
+        if !(self.repetition_penalty > 0.0 && self.repetition_penalty.is_finite()) {
+            let (what, expected) = ("the repetition penalty", "a number above 0");
+            return Err(SearchError::setting(
+                what,
+                expected,
+                self.repetition_penalty,
+            ));
+        }
+        if self.min_len > 0 && self.min_len >= self.max_len {
             let expected = format!("less than {}, where outputs are cut off", self.max_len);
-            ("the minimum length", expected, &self.min_len)
-        } else if prefix_len > self.max_len {
+            return Err(SearchError::setting(
+                "the minimum length",
+                expected,
+                self.min_len,
+            ));
+        }
+        if self.prefix.len() > self.max_len {
             let expected = format!("at most {} tokens, where outputs are cut off", self.max_len);
-            ("the prefix", expected, &prefix_len)
-        } else {
-            return Ok(());
-        };
-        Err(SearchError::setting(what, expected, found))
+            return Err(SearchError::setting(
+                "the prefix",
+                expected,
+                self.prefix.len(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn check_factor(what: &'static str, factor: f64) -> Result<(), SearchError> {
+    match factor >= 0.0 && factor.is_finite() {
+        true => Ok(()),
+        false => Err(SearchError::setting(what, "a number from 0", factor)),
     }
 }
 

@@ -73,10 +73,15 @@ const ELEMENTS_OF_TASK: usize = 1 << 14;
 pub(super) fn normalized(logits: Tensor<2>, normalize: &(dyn Fn(&mut [f64]) + Sync)) -> Vec<f64> {
     let [_, columns] = logits.dims();
     let mut rows: Vec<f64> = logits.try_into_vec_as().expect("logits are floats");
+    each_row(&mut rows, columns, normalize);
+    rows
+}
+
+/// Changes each row of so many columns.
+pub(super) fn each_row(rows: &mut [f64], columns: usize, change: &(dyn Fn(&mut [f64]) + Sync)) {
     let of_task = ELEMENTS_OF_TASK.div_ceil(columns.max(1));
     let by_row = rows.par_chunks_mut(columns.max(1));
-    by_row.with_min_len(of_task).for_each(normalize);
-    rows
+    by_row.with_min_len(of_task).for_each(change);
 }
 
 /// Turns a row of logits into log-probabilities: the logarithm of their softmax. The largest logit is subtracted first,

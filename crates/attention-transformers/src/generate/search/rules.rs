@@ -19,13 +19,15 @@ pub enum EarlyStopping {
     Never,
 }
 
+/// The last change of a row of log-probabilities, after repetition; the number is that of the token, from 1 on.
+pub(in crate::generate) type Finish<'a> = dyn Fn(&mut [f64], usize) + Sync + 'a;
+
 /// The settings of a search, and its rules.
 #[derive(Clone, Copy)]
 pub(in crate::generate) struct Search<'a> {
     pub(in crate::generate) config: &'a BeamSearchConfig,
     pub(in crate::generate) rules: Rules,
-    /// The last change of a row of log-probabilities, after repetition; the number is that of the token, from 1 on.
-    pub(in crate::generate) finish: Option<&'a dyn Fn(&mut [f64], usize)>,
+    pub(in crate::generate) finish: Option<&'a Finish<'a>>,
 }
 
 /// The rules by which hypotheses continue, end and are ordered.

@@ -1,6 +1,6 @@
 //! The steps of a beam search.
 
-use super::decoding::Decoding;
+use super::decoding::{Decoding, each_row};
 use super::extensions::{Allowed, Columns, best_extension_of, best_extensions};
 use super::hypotheses::Hypotheses;
 use super::{BeamOutput, BeamSearchConfig, Rules, Search, SearchError};
@@ -142,8 +142,9 @@ impl Search<'_> {
                 }
             }
             if let Some(finish) = self.finish {
-                let rows = next.log_probabilities.chunks_exact_mut(width);
-                rows.for_each(|row| finish(row, len + 1));
+                each_row(&mut next.log_probabilities, width, &|row| {
+                    finish(row, len + 1)
+                });
             }
             let allowed = Allowed {
                 columns: match prefix.get(len) {

@@ -165,8 +165,8 @@ fn truncate_without_a_value() {
 #[test]
 fn older_angles_of_phi3() {
     let (short, long) = (json!([1.5, 3.0]), json!([2.0, 8.0]));
-    for kind in ["yarn", "su"] {
-        let older = json!({ "type": kind, "short_factor": short, "long_factor": long });
+    for (field, kind) in [("type", "yarn"), ("type", "su"), ("rope_type", "yarn")] {
+        let older = json!({ field: kind, "short_factor": short, "long_factor": long });
         let copy = changed(
             "phi3",
             json!({

@@ -131,6 +131,7 @@ fn the_prompt_and_the_case_of_texts() {
     });
     copy.change_json("sentence_bert_config.json", |fields| {
         fields.insert("do_lower_case".into(), json!(true));
+        fields.insert("config_args".into(), json!({ "trust_remote_code": true }));
     });
     let model = open_sentences(copy.path(), device).unwrap();
     assert_eq!(model.prompt.as_deref(), Some("w7 w8 "));

@@ -18,11 +18,10 @@ pub(crate) fn forward<B: Backend>(
         input = B::float_swap_dims(input, 0, 1);
         input = B::float_reshape(input, [rows, parts * size].into());
     }
-    let logits = B::linear(input, inputs.weight, inputs.bias.into_option());
+    let mut logits = B::linear(input, inputs.weight, inputs.bias.into_option());
     let [_, classes] = logits.shape().dims();
     let constant = B::float_detach(logits.clone());
     let predictions = B::float_argmax(constant, 1, settings.int_dtype);
-    let mut logits = logits;
     if let Some(factors) = &factors {
         // A row with factor 0 must not spoil sums and gradients.
         let is_zero = B::float_equal_elem(factors.clone(), 0.0.into(), settings.bool_dtype);
