@@ -62,26 +62,19 @@ impl Array {
     /// Reads a tensor back, whatever its float type.
     pub fn read<const D: usize>(tensor: Tensor<D>) -> Self {
         let data = tensor.into_data();
-        let elements: Vec<f64> = data.iter::<f64>().collect();
-        Self::new(&data.shape().to_vec(), elements)
+        Self::new(&data.shape().to_vec(), data.iter().collect::<Vec<_>>())
     }
 
     /// A float tensor of type `dtype`.
     pub fn tensor<const D: usize>(&self, device: &Device, dtype: DType) -> Tensor<D> {
-        Tensor::from_data(
-            TensorData::new(self.data.clone(), self.shape.clone()),
-            (device, dtype),
-        )
+        let data = TensorData::new(self.data.clone(), self.shape.clone());
+        Tensor::from_data(data, (device, dtype))
     }
 
     /// A float tensor whose gradient is asked for, if the device trains.
     pub fn leaf<const D: usize>(&self, device: &Device, dtype: DType) -> Tensor<D> {
-        let tensor = self.tensor(device, dtype);
-        if device.is_autodiff() {
-            tensor.require_grad()
-        } else {
-            tensor
-        }
+        self.tensor(device, dtype)
+            .set_require_grad(device.is_autodiff())
     }
 
     /// A float tensor of type f32.
@@ -121,7 +114,7 @@ impl Array {
     /// `number` where `is_masked` of the index, the element elsewhere.
     pub fn masked_fill(&self, number: f64, is_masked: impl Fn(&[usize]) -> bool) -> Self {
         Self::from_fn(&self.shape, |at| {
-            [self.at(at), number][usize::from(is_masked(at))]
+            if is_masked(at) { number } else { self.at(at) }
         })
     }
 
@@ -160,7 +153,7 @@ impl Array {
     pub fn magnitude(&self) -> f64 {
         self.data
             .iter()
-            .fold(0.0, |largest, element| largest.max(element.abs()))
+            .fold(0.0, |largest, x| largest.max(x.abs()))
     }
 
     fn flat(&self, index: &[usize]) -> usize {

@@ -94,10 +94,9 @@ pub fn call(function: &str, arguments: &[u8]) -> Vec<u8> {
 
 /// A dict.
 pub fn dict(items: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let items = items
-        .iter()
-        .flat_map(|(name, value)| [text(name), value.clone()]);
-    [b"}(", &items.collect::<Vec<_>>().concat()[..], b"u"].concat()
+    let item = |(name, value): &(&str, Vec<u8>)| [text(name), value.clone()].concat();
+    let items: Vec<_> = items.iter().map(item).collect();
+    [b"}(", &items.concat()[..], b"u"].concat()
 }
 
 /// A pickle of one value.
@@ -120,9 +119,8 @@ pub fn write_archive(
     let mut entry = |name: String, content: &[u8]| {
         let started = archive.start_file(name, options);
         started.expect("an archive takes another entry");
-        archive
-            .write_all(content)
-            .expect("an entry takes its content");
+        let written = archive.write_all(content);
+        written.expect("an entry takes its content");
     };
     entry("archive/data.pkl".into(), pickle);
     for (name, content) in others {

@@ -80,23 +80,19 @@ pub fn assert_all_same(what: impl Display, actual: &[Array], expected: &[Array])
 
 /// Nothing but zeros.
 pub fn assert_zero(what: impl Display, actual: impl Elements) {
-    let Array { shape, data } = &*actual.elements();
-    for (at, number) in data.iter().enumerate() {
-        assert!(
-            *number == 0.0,
-            "{what}: element {at} of {shape:?}: {number} is not 0"
-        );
-    }
+    assert_each(what, actual, |number| number == 0.0, "0");
 }
 
 /// Nothing but numbers.
 pub fn assert_finite(what: impl Display, actual: impl Elements) {
+    assert_each(what, actual, f64::is_finite, "finite");
+}
+
+fn assert_each(what: impl Display, actual: impl Elements, holds: fn(f64) -> bool, name: &str) {
     let Array { shape, data } = &*actual.elements();
     for (at, number) in data.iter().enumerate() {
-        assert!(
-            number.is_finite(),
-            "{what}: element {at} of {shape:?}: {number} is not finite"
-        );
+        let text = || format!("{what}: element {at} of {shape:?}: {number} is not {name}");
+        assert!(holds(*number), "{}", text());
     }
 }
 

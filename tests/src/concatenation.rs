@@ -18,13 +18,10 @@ impl ScoringFunction for Concatenation {
         let [batch, heads, num_queries, query_size] = queries.dims();
         let [_, _, num_keys, key_size] = keys.dims();
         let pairs = [batch, heads, num_queries, num_keys];
-        let queries =
-            queries
-                .unsqueeze_dim::<5>(3)
-                .expand([batch, heads, num_queries, num_keys, query_size]);
-        let keys =
-            keys.unsqueeze_dim::<5>(2)
-                .expand([batch, heads, num_queries, num_keys, key_size]);
+        let of_pairs =
+            |rows: Tensor<5>, size| rows.expand([batch, heads, num_queries, num_keys, size]);
+        let queries = of_pairs(queries.unsqueeze_dim(3), query_size);
+        let keys = of_pairs(keys.unsqueeze_dim(2), key_size);
         let rows = pairs.iter().product();
         let both = Tensor::cat(vec![queries, keys], 4).reshape([rows, query_size + key_size]);
         both.matmul(self.hidden.val())

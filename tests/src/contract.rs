@@ -20,15 +20,10 @@ const CLOSE: f64 = 2e-5;
 const HALF_ULPS: f64 = 64.0;
 
 /// All of this module but [`records_restore`], which needs two attentions.
-pub fn check<S: ScoringFunction>(
-    name: &str,
-    attention: &Attention<S>,
-    sizes: Sizes,
-    device: &Device,
-) {
+pub fn check<S: ScoringFunction>(name: &str, of: &Attention<S>, sizes: Sizes, device: &Device) {
     let holds = device.is_autodiff();
     assert!(holds, "{name}: a device that trains expected");
-    let contract = Contract(name, attention, sizes, device);
+    let contract = Contract(name, of, sizes, device);
     contract.paths_agree();
     contract.padding_is_ignored();
     contract.a_key_reaches_only_the_queries_that_attend_to_it();
@@ -72,14 +67,12 @@ impl<S: ScoringFunction> Contract<'_, S> {
             let context = expected["context"].with_heads();
             let sum = oracle::weighted_sum(&weights, &problem.inputs["values"].with_heads());
             assert_close(format!("{what}: weighted sum"), &context, &sum, CLOSE);
-            let rows = [&context, &weights].map(|array| {
-                let attends = |at: &[usize]| {
-                    (0..sizes.keys).any(|key| attended.at(&[at[0], at[1], at[2], key]) != 0.0)
-                };
-                array.masked_fill(0.0, attends)
-            });
-            for row in &rows {
-                assert_zero(format!("{what}: a fully masked query"), row);
+            let attends = |at: &[usize]| {
+                (0..sizes.keys).any(|key| attended.at(&[at[0], at[1], at[2], key]) != 0.0)
+            };
+            for array in [&context, &weights] {
+                let rows = array.masked_fill(0.0, attends);
+                assert_zero(format!("{what}: a fully masked query"), &rows);
             }
             attends_to_something |= context.magnitude() > 0.0;
         }
@@ -163,13 +156,11 @@ impl<S: ScoringFunction> Contract<'_, S> {
     pub fn selecting_is_selecting_inputs(&self) {
         let Self(name, attention, sizes, device) = *self;
         let sizes = sizes.with_heads(sizes.heads.max(1));
-        let lens: Vec<i64> = (0..sizes.batch)
-            .map(|at| (sizes.keys - at % sizes.keys) as i64)
-            .collect();
-        let problem = problem(sizes, &MaskSpec::lens(&lens));
+        let len = |at: usize| (sizes.keys - at % sizes.keys) as i64;
+        let lens = MaskSpec::lens(&(0..sizes.batch).map(len).collect::<Vec<_>>());
+        let problem = problem(sizes, &lens);
         let mask = problem.mask.mask(device);
-        let [queries, keys, values] =
-            ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<4>(device));
+        let [queries, keys, values] = problem.f32::<4>(device);
         let memory = attention.prepare(keys, values, mask);
         let expected = Array::read(attention.attend(queries.clone(), &memory, Mask::none()));
         let chosen = [sizes.batch - 1, 0, 0];
@@ -242,8 +233,7 @@ impl<S: ScoringFunction> Contract<'_, S> {
                 let compare = |of: &str, direction: &Array, loss: &dyn Fn(f64) -> f64| {
                     let difference = (loss(STEP) - loss(-STEP)) / (2.0 * STEP);
                     let derivative = gradients[&format!("grad {of}")].dot(direction);
-                    let [actual, expected] =
-                        [derivative, difference].map(|number| Array::full(&[1], number));
+                    let [actual, expected] = [derivative, difference].map(|x| Array::full(&[1], x));
                     let what = format!("{name}: {mask_name}: {path:?}: derivative in {of}");
                     assert_close(&what, &actual, &expected, 1e-6);
                 };
@@ -258,12 +248,9 @@ impl<S: ScoringFunction> Contract<'_, S> {
                 for (at, (parameter, value)) in parameters.iter().enumerate() {
                     let direction = Array::draw(30 + at as u64, &value.shape);
                     compare(parameter, &direction, &|step| {
-                        let moved = |path: &str, value: Array| {
-                            if path == parameter {
-                                along(&value, &direction, step)
-                            } else {
-                                value
-                            }
+                        let moved = |path: &str, value: Array| match path == parameter {
+                            true => along(&value, &direction, step),
+                            false => value,
                         };
                         let moved = parameters::changed(inferring.clone(), moved);
                         loss(&problem, &moved)

@@ -63,10 +63,8 @@ pub fn each_both_ways(test: impl Fn(&Device)) {
 
 /// The float types in which tests of `device` run: f32 everywhere, f64 where there is f64.
 pub fn dtypes(device: &Device) -> Vec<DType> {
-    [DType::F32, DType::F64]
-        .into_iter()
-        .filter(|&dtype| computes(device, dtype))
-        .collect()
+    let types = [DType::F32, DType::F64].into_iter();
+    types.filter(|&dtype| computes(device, dtype)).collect()
 }
 
 /// The float types of half precision in which tests of `device` run.
@@ -85,10 +83,20 @@ pub fn all_types(device: &Device) -> impl Iterator<Item = DType> {
 /// Runs a test in f32, and in f64 where there is f64.
 pub fn in_each_type(test: impl Fn((&Device, DType))) -> impl Fn(&Device) {
     move |device| {
-        for dtype in dtypes(device) {
-            test((device, dtype));
-        }
+        dtypes(device)
+            .into_iter()
+            .for_each(|dtype| test((device, dtype)))
     }
+}
+
+/// Runs a test in the types of half precision.
+pub fn in_half_types(test: impl Fn((&Device, DType))) -> impl Fn(&Device) {
+    move |device| half_types(device).for_each(|dtype| test((device, dtype)))
+}
+
+/// Runs a test in all float types.
+pub fn in_all_types(test: impl Fn((&Device, DType))) -> impl Fn(&Device) {
+    move |device| all_types(device).for_each(|dtype| test((device, dtype)))
 }
 
 /// Whether `device` computes in `dtype`. Some claim to and do not: Mesa's software Vulkan adds in f64, but

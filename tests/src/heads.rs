@@ -24,8 +24,7 @@ pub type On<'a> = (&'a Device, DType);
 /// Queries, keys, values and the gradient of the context.
 pub fn inputs([query, key, value]: [usize; 3], output: usize) -> Inputs {
     let [batch, _, queries, keys] = SHAPE;
-    let input =
-        |name: &str, seed, rows, size| (name.to_string(), Array::draw(seed, &[batch, rows, size]));
+    let input = |name: &str, seed, len, size| (name.into(), Array::draw(seed, &[batch, len, size]));
     Inputs::from([
         input("queries", 1, queries, query),
         input("keys", 2, keys, key),
@@ -45,14 +44,10 @@ pub fn tensors(inputs: &Inputs, (device, dtype): (&Device, DType)) -> [Tensor<3>
 }
 
 fn projections<S: ScoringFunction>(module: &MultiHeadAttention<S>) -> Vec<(&'static str, &Linear)> {
-    let projections = [("query", &module.query), ("key", &module.key)];
-    let value = ("value", &module.value);
-    let output = module.output.iter().map(|output| ("output", output));
+    let (query, key) = (("query", &module.query), ("key", &module.key));
+    let mut projections = vec![query, key, ("value", &module.value)];
+    projections.extend(module.output.iter().map(|output| ("output", output)));
     projections
-        .into_iter()
-        .chain([value])
-        .chain(output)
-        .collect()
 }
 
 /// Context, weights where there are any, and all gradients of inputs and projections. The parameters are of type
@@ -73,10 +68,10 @@ pub fn run<S: ScoringFunction>(
     let mask = mask.mask(device);
     let (context, weights) = match path {
         Path::Forward => (module.forward(q, k, v, &mask), None),
-        Path::Attend => (
-            module.attend(q, &module.prepare(k, v, mask), Mask::none()),
-            None,
-        ),
+        Path::Attend => {
+            let memory = module.prepare(k, v, mask);
+            (module.attend(q, &memory, Mask::none()), None)
+        }
         Path::ForwardWithWeights => {
             let output = module.forward_with_weights(q, k, v, &mask);
             (output.context, Some(output.weights))
@@ -139,11 +134,7 @@ pub fn parameters_of_pytorch(arrays: &Inputs) -> Outcome {
     let projections = [("q", "query"), ("k", "key"), ("v", "value")];
     for (full, array) in arrays {
         let theirs = full.trim_start_matches("inner.");
-        let kind = if theirs.ends_with("bias") {
-            "bias"
-        } else {
-            "weight"
-        };
+        let kind = ["weight", "bias"][usize::from(theirs.ends_with("bias"))];
         if theirs.starts_with("in_proj") {
             for (at, (_, ours)) in projections.into_iter().enumerate() {
                 insert(ours, kind, third(array, at));

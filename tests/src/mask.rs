@@ -81,11 +81,9 @@ impl MaskSpec {
 
     /// The same segments of queries and of keys.
     pub fn segments(lens: &[&[usize]]) -> Self {
-        let lens: Vec<Vec<usize>> = lens.iter().map(|row| row.to_vec()).collect();
-        Self::Segments {
-            queries: lens.clone(),
-            keys: lens,
-        }
+        let keys: Vec<_> = lens.iter().map(|row| row.to_vec()).collect();
+        let queries = keys.clone();
+        Self::Segments { queries, keys }
     }
 
     /// A dense mask that keeps about `share` of the pairs.
@@ -157,11 +155,10 @@ impl MaskSpec {
                 _ => unreachable!("a mask of queries has two axes"),
             },
             Self::Keep(keep) | Self::Function(keep) => {
-                let index = [b, h, i, j];
                 let mut from = match keep.shape.len() {
                     2 => vec![i, j],
                     3 => vec![b, i, j],
-                    _ => index.to_vec(),
+                    _ => vec![b, h, i, j],
                 };
                 for (at, &size) in from.iter_mut().zip(&keep.shape) {
                     *at = (*at).min(size - 1);
@@ -193,9 +190,8 @@ impl MaskSpec {
     pub fn padding(&self, shape: [usize; 4]) -> Array {
         let [batch, heads, queries, keys] = shape;
         Array::from_fn(&[batch, heads, keys], |at| {
-            let attended =
-                (0..queries).any(|query| self.attends(shape, [at[0], at[1], query, at[2]]));
-            f64::from(!attended)
+            let attends = |query| self.attends(shape, [at[0], at[1], query, at[2]]);
+            f64::from(!(0..queries).any(attends))
         })
     }
 }

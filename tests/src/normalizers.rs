@@ -47,22 +47,15 @@ fn by_rows(arrays: &[&Array], mask: &MaskSpec, row: impl Fn(&[Vec<f64>]) -> Vec<
     let mut result = Array::full(&shape, 0.0);
     let [batch, heads, queries, keys] = shape;
     for flat in 0..batch * heads * queries {
-        let [b, h, i] = [
-            flat / (heads * queries),
-            flat / queries % heads,
-            flat % queries,
-        ];
-        let attended: Vec<[usize; 4]> = (0..keys)
-            .map(|j| [b, h, i, j])
-            .filter(|&at| mask.attends(shape, at))
-            .collect();
+        let (of_heads, i) = (flat / queries, flat % queries);
+        let [b, h] = [of_heads / heads, of_heads % heads];
+        let pairs = (0..keys).map(|j| [b, h, i, j]);
+        let attended: Vec<_> = pairs.filter(|&at| mask.attends(shape, at)).collect();
         if attended.is_empty() {
             continue;
         }
-        let rows: Vec<Vec<f64>> = arrays
-            .iter()
-            .map(|array| attended.iter().map(|at| array.at(at)).collect())
-            .collect();
+        let row_of = |array: &&Array| attended.iter().map(|at| array.at(at)).collect();
+        let rows: Vec<Vec<f64>> = arrays.iter().map(row_of).collect();
         for (at, number) in attended.iter().zip(row(&rows)) {
             *result.at_mut(at) = number;
         }
@@ -76,13 +69,8 @@ pub fn weights(normalizer: Normalizer, scores: &Array, mask: &MaskSpec) -> Array
 }
 
 /// The gradient of the scores, where `weights` receive `received`; 0 from weights without a derivative.
-pub fn gradient(
-    normalizer: Normalizer,
-    weights: &Array,
-    received: &Array,
-    mask: &MaskSpec,
-) -> Array {
+pub fn gradient(of: Normalizer, weights: &Array, received: &Array, mask: &MaskSpec) -> Array {
     by_rows(&[weights, received], mask, |rows| {
-        row_gradient(normalizer, &rows[0], &rows[1])
+        row_gradient(of, &rows[0], &rows[1])
     })
 }

@@ -23,23 +23,16 @@ pub fn dot_product_scores(queries: &Array, keys: &Array, scale: f64) -> Array {
 }
 
 fn scores(score: Score<f64>, queries: &Array, keys: &Array) -> Array {
-    let shape = [
-        queries.shape[0],
-        queries.shape[1],
-        queries.shape[2],
-        keys.shape[2],
-    ];
+    let [batch, heads, num_queries, _] = shape_of(queries);
+    let shape = [batch, heads, num_queries, keys.shape[2]];
     let pairs = pairs(shape, |_| true);
     Array::new(&shape, score.forward(&pairs, [&queries.data, &keys.data]))
 }
 
 /// Softmax over the keys attended to; 0 elsewhere. A score of `-inf` counts as masked.
 pub fn masked_softmax(scores: &Array, mask: &MaskSpec) -> Array {
-    let pairs = unmasked(scores, mask);
-    Array::new(
-        &scores.shape,
-        attention_oracle::softmax(&pairs, &scores.data),
-    )
+    let weights = attention_oracle::softmax(&unmasked(scores, mask), &scores.data);
+    Array::new(&scores.shape, weights)
 }
 
 /// The gradient of the scores, where the weights receive `received`.
@@ -64,10 +57,8 @@ pub fn weighted_sum(weights: &Array, values: &Array) -> Array {
 /// The derivative of `loss` in each element of `point`, by central differences.
 pub fn differences(point: &Array, step: f64, loss: impl Fn(&Array) -> f64) -> Array {
     let loss = |moved: &[f64]| loss(&Array::new(&point.shape, moved));
-    Array::new(
-        &point.shape,
-        attention_oracle::differences(&point.data, step, loss),
-    )
+    let gradient = attention_oracle::differences(&point.data, step, loss);
+    Array::new(&point.shape, gradient)
 }
 
 /// The pairs of `rows`, `[batch, heads, rows, size]`, turned by the angles `[batch or 1, rows, pairs]` times

@@ -13,8 +13,9 @@ pub fn panic_message<T>(call: impl FnOnce() -> T) -> String {
     let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else {
         panic!("expected a panic");
     };
-    let message = message(&*payload);
-    message.expect("a panic with a message").to_owned()
+    message(&*payload)
+        .expect("a panic with a message")
+        .to_owned()
 }
 
 /// The message of a panic, where it has one.

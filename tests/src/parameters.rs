@@ -21,6 +21,23 @@ pub fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: Option<&Gradients
     }
 }
 
+/// The output of a call, and the gradients of leaves in a loss: its elements times drawn factors.
+///
+/// # Panics
+/// If a gradient is missing.
+pub fn results<const D: usize, const E: usize>(
+    output: Tensor<D>,
+    leaves: impl IntoIterator<Item = Tensor<E>>,
+    seed: u64,
+) -> Vec<Array> {
+    let factors = Array::draw(seed, &output.dims()).tensor(&output.device(), output.dtype());
+    let gradients = (output.clone() * factors).sum().backward();
+    let of_leaf = |leaf: Tensor<E>| Array::read(leaf.grad(&gradients).expect("a leaf"));
+    let mut results = vec![Array::read(output)];
+    results.extend(leaves.into_iter().map(of_leaf));
+    results
+}
+
 /// The gradients of the parameters, zeros where there is none.
 pub fn gradients(module: &impl Module, gradients: Option<&Gradients>) -> Outcome {
     let mut reader = Reader {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use burn::tensor::{Device, Tensor};
+
 use crate::{Array, MaskSpec, oracle};
 
 /// Named results: `context`, perhaps `weights`, and on a training device `grad <input>` for each input.
@@ -89,8 +91,7 @@ impl Problem {
     pub fn additive(sizes: Sizes, mask: MaskSpec) -> Self {
         let mut problem = Self::drawn(sizes, sizes.key_size, mask);
         // Small enough that tanh is not flat.
-        let parameter =
-            |seed, shape: [usize; 2]| Array::draw(seed, &shape).map(|number| number / 4.0);
+        let parameter = |seed, shape: [usize; 2]| Array::draw(seed, &shape).map(|x| x / 4.0);
         problem.set("W_q", parameter(11, [sizes.query_size, sizes.hiddens]));
         problem.set("W_k", parameter(12, [sizes.key_size, sizes.hiddens]));
         problem.set("w_v", Array::draw(13, &[sizes.hiddens, 1]));
@@ -136,6 +137,11 @@ impl Problem {
     /// Replaces an input.
     pub fn set(&mut self, name: &str, array: Array) {
         self.inputs.insert(name.to_string(), array);
+    }
+
+    /// Queries, keys and values of type f32.
+    pub fn f32<const D: usize>(&self, device: &Device) -> [Tensor<D>; 3] {
+        ["queries", "keys", "values"].map(|name| self.inputs[name].f32(device))
     }
 
     /// With another gradient for the weights.
@@ -199,8 +205,6 @@ impl Problem {
             _ => array,
         };
         let outputs = [("context", context), ("weights", weights)];
-        outputs
-            .map(|(name, array)| (name.to_string(), shaped(array)))
-            .into()
+        Outcome::from(outputs.map(|(name, array)| (name.to_string(), shaped(array))))
     }
 }

@@ -178,19 +178,12 @@ pub struct HuggingFaceSentences {
 pub fn reference(name: &str) -> Vec<Case> {
     let cases: Vec<Case> = cases(name);
     for case in &cases {
-        let arrays = case
-            .inputs
-            .iter()
-            .chain(&case.outputs)
-            .chain(&case.gradients);
-        for (tensor, array) in arrays {
+        let results = case.outputs.iter().chain(&case.gradients);
+        for (tensor, array) in case.inputs.iter().chain(results) {
             let finite = array.data.iter().all(|number| number.is_finite());
             assert!(finite, "{name}: {}: {tensor} is not finite", case.name);
-            assert_eq!(
-                array.data.len(),
-                array.shape.iter().product::<usize>(),
-                "{name}: {tensor}"
-            );
+            let len: usize = array.shape.iter().product();
+            assert_eq!(array.data.len(), len, "{name}: {tensor}");
         }
     }
     cases
@@ -262,7 +255,7 @@ fn cases<C: DeserializeOwned>(name: &str) -> Vec<C> {
     file.cases
 }
 
-fn read<F: DeserializeOwned>(name: &str) -> F {
+pub(crate) fn read<F: DeserializeOwned>(name: &str) -> F {
     let path = reference_path(&format!("{name}.json"));
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
@@ -280,9 +273,9 @@ pub fn near_reference(dtype: DType, single: f64) -> f64 {
 
 /// The path of a file in `tests/reference`.
 pub fn reference_path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("reference")
-        .join(name)
+    [env!("CARGO_MANIFEST_DIR"), "reference", name]
+        .iter()
+        .collect()
 }
 
 impl Case {
@@ -316,9 +309,8 @@ fn ours(name: &str) -> &str {
 
 /// PyTorch keeps the weight of a linear layer as `[out, in]`, Burn as `[in, out]`.
 fn burn_layout(name: &str, array: &Array) -> Array {
-    if name.ends_with(".weight") {
-        array.permute(&[1, 0])
-    } else {
-        array.clone()
+    match name.ends_with(".weight") {
+        true => array.permute(&[1, 0]),
+        false => array.clone(),
     }
 }

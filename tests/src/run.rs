@@ -72,10 +72,10 @@ impl Path {
                 let output = attention.forward_with_weights(q, k, v, mask);
                 (output.context, Some(output.weights))
             }
-            Self::Attend => (
-                attention.attend(q, &attention.prepare(k, v, mask.clone()), Mask::none()),
-                None,
-            ),
+            Self::Attend => {
+                let memory = attention.prepare(k, v, mask.clone());
+                (attention.attend(q, &memory, Mask::none()), None)
+            }
             Self::AttendWithWeights => {
                 let memory = attention.prepare(k, v, mask.clone());
                 let output = attention.attend_with_weights(q, &memory, Mask::none());
@@ -84,21 +84,17 @@ impl Path {
             Self::Steps => {
                 let memory = attention.prepare(k, v, mask.clone());
                 let axis = D - 2;
+                let with_weights =
+                    |query| attention.attend_with_weights(query, &memory, Mask::none());
                 let step = |at: usize| {
                     let query = q.clone().narrow(axis, at, 1);
                     match at % 3 {
-                        1 => {
-                            attention
-                                .attend_with_weights(query, &memory, Mask::none())
-                                .context
-                        }
+                        1 => with_weights(query).context,
                         _ => attention.attend(query, &memory, Mask::none()),
                     }
                 };
-                (
-                    Tensor::cat((0..q.dims()[axis]).map(step).collect(), axis),
-                    None,
-                )
+                let steps = (0..q.dims()[axis]).map(step).collect();
+                (Tensor::cat(steps, axis), None)
             }
         }
     }
@@ -208,13 +204,12 @@ fn gradients<S: ScoringFunction, const D: usize>(
 ) -> Outcome {
     let gradients = loss.is_tracked().then(|| loss.backward());
     let gradients = gradients.as_ref();
-    let inputs = inputs
-        .iter()
-        .map(|(name, tensor)| (name.to_string(), parameters::gradient(tensor, gradients)));
-    inputs
-        .chain(parameters::gradients(attention, gradients))
-        .map(|(name, gradient)| (format!("grad {name}"), gradient))
-        .collect()
+    let mut found = parameters::gradients(attention, gradients);
+    for (name, tensor) in inputs {
+        found.insert(name.to_string(), parameters::gradient(tensor, gradients));
+    }
+    let named = |(name, gradient)| (format!("grad {name}"), gradient);
+    found.into_iter().map(named).collect()
 }
 
 /// The gradients of additive attention's parameters by the names that problems have for them.

@@ -48,13 +48,12 @@ impl Steps {
 
     /// One problem for each alignment, under `mask`.
     pub fn all(mask: &MaskSpec) -> Vec<Self> {
-        Self::references()
+        let mut all: Vec<_> = Self::references()
             .into_iter()
-            .map(|(steps, _)| Self {
-                mask: mask.clone(),
-                ..steps
-            })
-            .collect()
+            .map(|(steps, _)| steps)
+            .collect();
+        all.iter_mut().for_each(|steps| steps.mask = mask.clone());
+        all
     }
 
     fn of_case(case: &Case) -> (Self, Outcome) {
@@ -76,10 +75,9 @@ impl Steps {
         }
         let mut expected = case.outputs.clone();
         for (name, array) in &case.gradients {
-            let ours = if steps.parameters.contains_key(name) {
-                layout(array)
-            } else {
-                array.clone()
+            let ours = match steps.parameters.contains_key(name) {
+                true => layout(array),
+                false => array.clone(),
             };
             expected.insert(format!("grad {name}"), ours);
         }
@@ -96,31 +94,27 @@ impl Steps {
         };
         let [query_size, num_hiddens] = axes("query.weight");
         let [key_size, _] = axes("key.weight");
-        let sizes = (query_size, key_size, num_hiddens);
         let location = |features| {
             let filters = &self.parameters["filters.weight"].shape;
-            LocationAttentionConfig::new(sizes.0, sizes.1, sizes.2)
+            let attention = LocationAttentionConfig::new(query_size, key_size, num_hiddens)
                 .with_filters(filters[0])
                 .with_kernel_size(filters[2])
                 .with_features(features)
-                .init(device)
+                .init(device);
+            self.check(attention, device, dtype, check)
         };
         match self.name.as_str() {
-            "location_previous" => {
-                self.check(location(LocationFeatures::Previous), device, dtype, check)
-            }
-            "location_cumulative" => {
-                self.check(location(LocationFeatures::Cumulative), device, dtype, check)
-            }
-            "location_both" => self.check(location(LocationFeatures::Both), device, dtype, check),
+            "location_previous" => location(LocationFeatures::Previous),
+            "location_cumulative" => location(LocationFeatures::Cumulative),
+            "location_both" => location(LocationFeatures::Both),
             "coverage" => {
-                let config = CoverageAttentionConfig::new(sizes.0, sizes.1, sizes.2);
+                let config = CoverageAttentionConfig::new(query_size, key_size, num_hiddens);
                 self.check(config.init(device), device, dtype, check)
             }
             "monotonic" => {
                 // Without noise a run can be repeated.
                 let config = MonotonicAttentionConfig::new().with_noise(0.0);
-                let attention = config.init_additive(sizes.0, sizes.1, sizes.2, device);
+                let attention = config.init_additive(query_size, key_size, num_hiddens, device);
                 self.check(attention, device, dtype, check)
             }
             other => panic!("no alignment is called {other}"),
@@ -177,8 +171,8 @@ struct Run(DType, std::cell::RefCell<Outcome>);
 
 impl StepsCheck for Run {
     fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device) {
-        let inputs =
-            ["queries", "keys", "values"].map(|name| steps.inputs[name].leaf::<3>(device, self.0));
+        let names = ["queries", "keys", "values"];
+        let inputs = names.map(|name| steps.inputs[name].leaf::<3>(device, self.0));
         let [queries, keys, values] = inputs.clone();
         let memory = attention.prepare(keys, values, steps.mask.mask(device));
         let mut state = attention.initial_state(&memory);
@@ -209,7 +203,7 @@ impl StepsCheck for Run {
             }
             let gradients = loss.backward();
             let gradients = Some(&gradients);
-            for (name, tensor) in ["queries", "keys", "values"].into_iter().zip(inputs) {
+            for (name, tensor) in names.into_iter().zip(inputs) {
                 let gradient = parameters::gradient(&tensor, gradients);
                 outcome.insert(format!("grad {name}"), gradient);
             }

@@ -183,8 +183,7 @@ fn no_way_changes_what_is_dropped() {
         let run = |way: Way| {
             way.choose();
             device.seed(7);
-            let [queries, keys, values] =
-                ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<4>(device));
+            let [queries, keys, values] = problem.f32::<4>(device);
             let attend = |dropout: f64, mask: &Mask| {
                 let score = DotProductScoreConfig::new().init();
                 let attention = Attention::new(score, dropout);

@@ -50,11 +50,8 @@ fn expected(layout: RotaryLayout) -> Array {
 #[test]
 fn rows_are_turned_by_f32_angles_whatever_their_type() {
     for layout in LAYOUTS {
-        for (dtype, rounding) in [
-            (DType::F32, 2e-7),
-            (DType::F16, 2f64.powi(-11)),
-            (DType::BF16, 2f64.powi(-8)),
-        ] {
+        let half = [(DType::F16, 2f64.powi(-11)), (DType::BF16, 2f64.powi(-8))];
+        for (dtype, rounding) in [(DType::F32, 2e-7)].into_iter().chain(half) {
             let what = format!("{dtype:?} {layout:?}");
             let turned = |positions: &Positions, rows| turned(dtype, layout, positions, rows);
             let all = turned(&Positions::consecutive(0), POSITIONS);
@@ -81,8 +78,8 @@ fn rows_are_turned_by_f32_angles_whatever_their_type() {
 #[test]
 fn contexts_with_turned_rows_are_those_of_f32() {
     let device = device();
-    let score =
-        RotaryConfig::new(SIZE, POSITIONS).init_with(DotProductScoreConfig::new().init(), &device);
+    let dot = DotProductScoreConfig::new().init();
+    let score = RotaryConfig::new(SIZE, POSITIONS).init_with(dot, &device);
     let attention = Attention::new(score, 0.0);
     let contexts = |dtype| {
         let rows = |seed, len| {
@@ -113,8 +110,7 @@ fn neighbouring_keys_have_biases_of_their_own() {
         let score = biased(is_bidirectional);
         let rows = |len| Tensor::<4>::zeros([1, 8, len, 2], &device);
         for queries in [1, 2] {
-            let scores = score.score(rows(queries), rows(keys), &Mask::none());
-            let scores = Array::read(scores);
+            let scores = Array::read(score.score(rows(queries), rows(keys), &Mask::none()));
             let equal = scores.data.windows(2).filter(|pair| pair[0] == pair[1]);
             assert_eq!(equal.count(), 0, "{is_bidirectional} {queries}");
         }
@@ -133,9 +129,8 @@ fn contexts_under_a_bias_are_those_of_f32() {
             let contexts = |dtype| {
                 let rows = |len| Tensor::<4>::zeros([1, 8, len, 2], (&device, dtype));
                 let (q, k, v) = (rows(queries), rows(600), values.tensor::<4>(&device, dtype));
-                let (also_q, also_k, also_v) = (q.clone(), k.clone(), v.clone());
                 let mask = Mask::causal();
-                let output = attention.forward_with_weights(also_q, also_k, also_v, &mask);
+                let output = attention.forward_with_weights(q.clone(), k.clone(), v.clone(), &mask);
                 [attention.forward(q, k, v, &mask), output.context].map(Array::read)
             };
             let [half, wide] = [DType::BF16, DType::F32].map(contexts);

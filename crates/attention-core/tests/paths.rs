@@ -62,20 +62,17 @@ fn gradients_are_the_same_without_what_is_switched_off() {
 }
 
 /// The turned rows, and the gradient of them in a loss.
-fn rotated(layout: RotaryLayout, shape_of_angles: [usize; 3], dtype: DType) -> [Array; 2] {
+fn rotated(layout: RotaryLayout, shape_of_angles: [usize; 3], dtype: DType) -> Vec<Array> {
     let device = Device::flex().autodiff();
-    let shape = [2, 3, 5, 14];
     let wide = match dtype {
         DType::F64 => DType::F64,
         _ => DType::F32,
     };
     let angles = Array::draw(1, &shape_of_angles);
     let [cosines, sines] = [f64::cos, f64::sin].map(|of| angles.map(of).tensor(&device, wide));
-    let rows = Array::draw(2, &shape).leaf::<4>(&device, dtype);
+    let rows = Array::draw(2, &[2, 3, 5, 14]).leaf::<4>(&device, dtype);
     let turned = rotate(rows.clone(), cosines, sines, layout);
-    let loss = (turned.clone() * Array::draw(3, &shape).tensor(&device, dtype)).sum();
-    let gradient = rows.grad(&loss.backward()).expect("a leaf");
-    [turned, gradient].map(Array::read)
+    parameters::results(turned, [rows], 3)
 }
 
 #[test]
@@ -99,8 +96,10 @@ fn rotations_are_their_definition_bit_for_bit() {
 /// The contexts of some steps, and the gradients of parameters, keys and values in a loss.
 fn steps<A: StatefulAttention>(attention: &A, device: &Device) -> Outcome {
     let draw = |seed, shape: [usize; 3]| Array::draw(seed, &shape).tensor::<3>(device, DType::F32);
-    let [keys, values] =
-        [(1, 5), (2, 3)].map(|(seed, size)| draw(seed, [2, 7, size]).require_grad());
+    let (keys, values) = (
+        draw(1, [2, 7, 5]).require_grad(),
+        draw(2, [2, 7, 3]).require_grad(),
+    );
     let mask = Mask::valid_lens(Tensor::from_ints([7, 4], device));
     let memory = attention.prepare(keys.clone() * 0.5, values.clone() * 0.5, mask);
     let mut state = attention.initial_state(&memory);
@@ -151,15 +150,9 @@ fn steps_with_a_location_are_their_definition() {
 /// The results of a call, and the gradients of its inputs in a loss.
 fn results<const N: usize>(dtype: DType, call: impl Fn([Tensor<2>; N]) -> Tensor<2>) -> Vec<Array> {
     let device = Device::flex().autodiff();
-    let leaf = |seed: u64| Array::draw(seed, &[23, 23]).map(|x| 2.0 * x);
-    let leaves: [Tensor<2>; N] =
-        std::array::from_fn(|n| leaf(n as u64).tensor(&device, dtype).require_grad());
-    let result = call(leaves.clone());
-    let received = Array::draw(9, &[23, 23]).tensor(&device, dtype);
-    let gradients = (result.clone() * received).sum().backward();
-    let of_leaves = leaves.map(|leaf| leaf.grad(&gradients).expect("a leaf"));
-    let all = [result].into_iter().chain(of_leaves);
-    all.map(Array::read).collect()
+    let drawn = |seed: u64| Array::draw(seed, &[23, 23]).map(|x| 2.0 * x);
+    let leaves: [_; N] = std::array::from_fn(|n| drawn(n as u64).leaf(&device, dtype));
+    parameters::results(call(leaves.clone()), leaves, 9)
 }
 
 const FUNCTIONS: [Activation; 4] = [
@@ -191,10 +184,9 @@ fn activations_and_normalizations_are_their_definitions() {
     let _switches = SWITCHES.lock();
     for function in FUNCTIONS {
         let what = format!("{function:?}");
-        check_definition(OPERATIONS.named("activate"), &what, |[x]| {
-            activate(x, function)
-        });
-        check_definition(OPERATIONS.named("activate"), &what, |[gate, x]| {
+        let operation = OPERATIONS.named("activate");
+        check_definition(operation, &what, |[x]| activate(x, function));
+        check_definition(operation, &what, |[gate, x]| {
             activate_gated(gate, x, function)
         });
     }

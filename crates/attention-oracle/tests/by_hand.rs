@@ -110,18 +110,14 @@ fn recurrent_layers() {
     let cells = [2_f64.ln(), 0.5 * 2_f64.ln()];
     let [first, second] = cells.map(|cell| 0.5 * cell.tanh());
     let initial = [8.0, 2.0 * 2_f64.ln()];
-    assert_close(
-        &states(Cell::Lstm, [2], &initial),
-        &[first, second, cells[0], cells[1]],
-    );
+    let expected = [first, second, cells[0], cells[1]];
+    assert_close(&states(Cell::Lstm, [2], &initial), &expected);
 }
 
 fn assert_close(actual: &[f64], expected: &[f64]) {
     assert_eq!(actual.len(), expected.len());
     for (actual, expected) in actual.iter().zip(expected) {
-        assert!(
-            (actual - expected).abs() < 1e-14 * expected.abs().max(1.0),
-            "{actual} {expected}"
-        );
+        let bound = 1e-14 * expected.abs().max(1.0);
+        assert!((actual - expected).abs() < bound, "{actual} {expected}");
     }
 }

@@ -25,6 +25,18 @@ struct Case {
     start: Start,
 }
 
+impl Case {
+    /// Without gaps.
+    fn new(sizes: [usize; 3], transposed: [bool; 2], start: Start) -> Self {
+        Self {
+            sizes,
+            transposed,
+            gap: 0,
+            start,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Start {
     Zero,
@@ -146,10 +158,8 @@ fn check(sizes: [usize; 3]) {
         for transposed in [[false, false], [false, true], [true, false], [true, true]] {
             for (start, gap) in [(Start::Zero, 0), (Start::Row, 3), (Start::Sum, 0)] {
                 let case = Case {
-                    sizes,
-                    transposed,
                     gap,
-                    start,
+                    ..Case::new(sizes, transposed, start)
                 };
                 let terms = (sizes[1] as f64).sqrt() + 1.0;
                 let error = run::<f32>(level, case).1;
@@ -182,12 +192,11 @@ fn columns_around_a_vector_and_a_panel() {
 
 #[test]
 fn steps_around_a_vector_and_a_block() {
-    let steps = if cfg!(miri) {
-        vec![1, 15, 17]
-    } else {
-        vec![1, 2, 7, 15, 16, 17, 255, 256, 257, 511, 512, 513, 1030]
+    let steps = match cfg!(miri) {
+        true => &[1, 15, 17][..],
+        false => &[1, 2, 7, 15, 16, 17, 255, 256, 257, 511, 512, 513, 1030],
     };
-    for steps in steps {
+    for &steps in steps {
         check([7, steps, 19]);
     }
     if !cfg!(miri) {
@@ -216,12 +225,7 @@ fn several_panels_of_one_task() {
 #[test]
 fn without_steps_the_result_is_the_start() {
     for start in [Start::Zero, Start::Row, Start::Sum] {
-        let case = Case {
-            sizes: [3, 0, 5],
-            transposed: [false, false],
-            gap: 0,
-            start,
-        };
+        let case = Case::new([3, 0, 5], [false, false], start);
         assert_eq!(run::<f32>(Level::current(), case).1, 0.0);
     }
 }
@@ -239,12 +243,7 @@ fn bits_do_not_depend_on_the_threads() {
         return;
     }
     for sizes in [[301, 1100, 130], [37, 64, 1030], [1200, 530, 130]] {
-        let case = Case {
-            sizes,
-            transposed: [true, false],
-            gap: 0,
-            start: Start::Zero,
-        };
+        let case = Case::new(sizes, [true, false], Start::Zero);
         let once = run::<f32>(Level::current(), case).0;
         for threads in [1, 2, 3, 5] {
             let again = on_threads(threads, || run::<f32>(Level::current(), case)).0;
@@ -257,18 +256,12 @@ fn bits_do_not_depend_on_the_threads() {
 fn a_sum_of_products_is_one_product() {
     let (rows, columns) = (35, 70);
     let few: &[&[usize]] = &[&[0, 3, 3, 20]];
-    let all: &[&[usize]] = &[
-        &[0, 600],
-        &[0, 1, 2, 3],
-        &[0, 128, 128, 500, 513, 700],
-        &[0, 520, 1300],
-    ];
+    let many = &[0, 128, 128, 500, 513, 700];
+    let all: &[&[usize]] = &[&[0, 600], &[0, 1, 2, 3], many, &[0, 520, 1300]];
     let cuts = if cfg!(miri) { few } else { all };
     let ways = [[false, false], [true, false], [false, true], [true, true]];
-    for (cuts, transposed) in cuts
-        .iter()
-        .flat_map(|&cuts| ways.map(|which| (cuts, which)))
-    {
+    let cases = cuts.iter().flat_map(|cuts| ways.map(|which| (cuts, which)));
+    for (cuts, transposed) in cases {
         let mut random = Random::new(3);
         let steps = cuts[cuts.len() - 1];
         let left = Operand::<f32>::new(&mut random, [rows, steps], transposed[0], 2);
@@ -298,8 +291,8 @@ fn sums_of_columns() {
             let below = matrix[column.min(matrix.len())..].iter().step_by(columns);
             let exact: f64 = below.map(|&x| f64::from(x)).sum();
             let error = (f64::from(sum) - exact).abs();
-            let holds = error <= 1e-6 * (1.0 + (rows as f64).sqrt());
-            assert!(holds, "{rows} {columns}: {error:e}");
+            let bound = 1e-6 * (1.0 + (rows as f64).sqrt());
+            assert!(error <= bound, "{rows} {columns}: {error:e}");
         }
     }
 }
@@ -319,7 +312,7 @@ fn operands_that_do_not_fit_are_refused() {
     });
     let message = "expected some left operands and as many right ones, got 1 and 0";
     refuses(message, || {
-        product_sum(level, &[matrix([2, 1])], &[], start, out);
+        product_sum(level, &[matrix([2, 1])], &[], start, out)
     });
 }
 
@@ -335,7 +328,6 @@ fn a_packing_is_of_one_matrix_and_not_of_its_transpose() {
         out
     };
     assert_eq!(run(matrix), [7.0, 10.0, 15.0, 22.0]);
-    refuses("with a matrix or its transpose, got both", || {
-        run(matrix.transposed())
-    });
+    let both = "with a matrix or its transpose, got both";
+    refuses(both, || run(matrix.transposed()));
 }

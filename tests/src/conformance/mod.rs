@@ -8,7 +8,8 @@ use burn::tensor::DType;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Array, reference_path};
+use crate::Array;
+use crate::reference::read;
 
 pub use attributes::{
     CausalBias, OnnxAttention, OnnxRotaryEmbedding, TorchAttention, TorchMultiHead,
@@ -108,11 +109,7 @@ pub trait Attributes: DeserializeOwned {
 /// If the file is missing, malformed or empty.
 pub fn cases<A: Attributes>() -> Vec<Case<A>> {
     let suite = A::SUITE;
-    let path = reference_path("conformance").join(format!("{suite}.json"));
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
-    let file: File<A> = serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("cannot parse {}: {error}", path.display()));
+    let file: File<A> = read(&format!("conformance/{suite}"));
     assert!(!file.cases.is_empty(), "{suite}: no cases");
     let arrays = |stored: BTreeMap<String, StoredArray>| {
         let array = |(name, stored): (String, StoredArray)| (name, stored.read(&file.data));
@@ -130,19 +127,11 @@ pub fn cases<A: Attributes>() -> Vec<Case<A>> {
 
 impl StoredArray {
     fn read(self, data: &[Vec<Option<f64>>]) -> TypedArray {
-        let elements = data[self.data].iter();
-        let data: Vec<f64> = elements
-            .map(|element| element.unwrap_or(f64::NEG_INFINITY))
-            .collect();
-        assert_eq!(
-            data.len(),
-            self.shape.iter().product::<usize>(),
-            "{:?}",
-            self.shape
-        );
-        let array = Array::new(&self.shape, data);
+        let elements = data[self.data]
+            .iter()
+            .map(|x| x.unwrap_or(f64::NEG_INFINITY));
         TypedArray {
-            array,
+            array: Array::new(&self.shape, elements.collect::<Vec<_>>()),
             element: self.element,
         }
     }

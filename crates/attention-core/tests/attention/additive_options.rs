@@ -1,7 +1,7 @@
 //! Additive attention with bias and normalised weight, and concat attention: parameters, records, bad input.
 
 use attention_core::score::{AdditiveScoreConfig, ConcatScoreConfig};
-use attention_core::{AdditiveAttentionConfig, AdditiveScore, Attention, Mask, ScoringFunction};
+use attention_core::{AdditiveAttentionConfig, Attention, Mask, ScoringFunction};
 use attention_tests::{Array, assert_close, assert_same, assert_says, device, panic_message};
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -16,8 +16,7 @@ fn inputs(sizes: [usize; 2], device: &Device) -> [Tensor<3>; 2] {
 
 fn context<S: ScoringFunction>(attention: &Attention<S>, device: &Device) -> Array {
     let [queries, keys] = inputs([3, 5], device);
-    let mask = Mask::none();
-    Array::read(attention.forward(queries, keys.clone(), keys, &mask))
+    Array::read(attention.forward(queries, keys.clone(), keys, Mask::none()))
 }
 
 fn config() -> AdditiveAttentionConfig {
@@ -37,11 +36,10 @@ fn new_parameters_are_those_of_the_configuration() {
         let biased = config().with_bias(true).init(device).score;
         assert_eq!(biased.num_params(), (3 + 1 + 5 + 1) * 16);
         assert_eq!(config().init(device).score.num_params(), (3 + 5 + 1) * 16);
-        let concat = ConcatScoreConfig::new(3, 5, 16).init(device);
-        assert_eq!(concat.num_params(), (3 + 5 + 1) * 16);
-        let concat = ConcatScoreConfig::new(3, 5, 16).with_bias(true);
-        let concat = concat.init(device);
-        assert_eq!(concat.num_params(), (3 + 5 + 1 + 1) * 16);
+        let concat = ConcatScoreConfig::new(3, 5, 16);
+        assert_eq!(concat.init(device).num_params(), (3 + 5 + 1) * 16);
+        let biased = concat.with_bias(true).init(device);
+        assert_eq!(biased.num_params(), (3 + 5 + 1 + 1) * 16);
     });
 }
 
@@ -71,18 +69,15 @@ struct Before {
 fn records_load_where_their_parameters_have_a_place() {
     let folder = tempfile::tempdir().unwrap();
     device::each_both_ways(|device| {
-        let configs = [
-            config(),
-            config().with_bias(true),
-            config().with_normalize(true),
-        ];
+        let (biased, normalised) = (config().with_bias(true), config().with_normalize(true));
+        let configs = [config(), biased, normalised];
         for config in &configs {
             let saved = config.init(device);
             let path = folder.path().join("attention");
             saved.clone().save_file(&path).unwrap();
             let loaded = config.init(device).try_load_file(&path).unwrap();
-            let what = "loaded";
-            assert_same(what, &context(&loaded, device), &context(&saved, device));
+            let [loaded, saved] = [&loaded, &saved].map(|of| context(of, device));
+            assert_same("loaded", &loaded, &saved);
         }
 
         let concat = ConcatScoreConfig::new(3, 5, 16).with_bias(true);
@@ -91,14 +86,13 @@ fn records_load_where_their_parameters_have_a_place() {
         saved.clone().save_file(&path).unwrap();
         let other = Attention::new(concat.init(device), 0.0);
         let loaded = other.try_load_file(&path).unwrap();
-        let what = "concat";
-        assert_same(what, &context(&loaded, device), &context(&saved, device));
+        let [loaded, saved] = [&loaded, &saved].map(|of| context(of, device));
+        assert_same("concat", &loaded, &saved);
 
         let plain = config().init(device);
         let expected = context(&plain, device);
-        let AdditiveScore {
-            query, key, value, ..
-        } = plain.score;
+        let score = plain.score;
+        let (query, key, value) = (score.query, score.key, score.value);
         let path = folder.path().join("before");
         Before { query, key, value }.save_file(&path).unwrap();
         let score = AdditiveScoreConfig::new(3, 5, 16).init(device);

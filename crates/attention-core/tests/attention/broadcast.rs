@@ -5,6 +5,7 @@ use attention_core::functional::{
     dot_product_attention_steps,
 };
 use attention_tests::heads::{On, roundings};
+use attention_tests::parameters::results;
 use attention_tests::{Array, MaskSpec, assert_all_close, device, panic_message};
 use burn::tensor::Tensor;
 
@@ -13,8 +14,7 @@ const HEADS: usize = 4;
 const SIZE: usize = 5;
 
 /// Attention without dropout. An additive score reads `weight`.
-type Call<const D: usize> =
-    fn([Tensor<D>; 3], weight: Tensor<1>, options: &AttentionOptions) -> Tensor<D>;
+type Call<const D: usize> = fn([Tensor<D>; 3], Tensor<1>, &AttentionOptions) -> Tensor<D>;
 
 fn calls<const D: usize>() -> [(&'static str, Call<D>); 4] {
     [
@@ -41,12 +41,9 @@ fn shapes<const D: usize>(batches: [usize; 3]) -> [[usize; D]; 3] {
         [keys, HEADS / 2, 7, SIZE],
         [values, HEADS / 2, 7, 11],
     ];
-    of_four_axes.map(|shape @ [batch, _, rows, size]| {
-        let axes = match D {
-            3 => vec![batch, rows, size],
-            _ => shape.to_vec(),
-        };
-        axes.try_into().unwrap()
+    of_four_axes.map(|[batch, heads, rows, size]| match D {
+        3 => [batch, rows, size][..].try_into().unwrap(),
+        _ => [batch, heads, rows, size][..].try_into().unwrap(),
     })
 }
 
@@ -60,8 +57,7 @@ fn run<const D: usize>(
     let mut seed = 0;
     let leaves = shapes::<D>(batches).map(|shape| {
         seed += 1;
-        let drawn = Array::draw(seed, &shape);
-        drawn.tensor::<D>(device, dtype).require_grad()
+        Array::draw(seed, &shape).leaf::<D>(device, dtype)
     });
     let inputs = leaves.clone().map(|leaf| match leaf.dims()[0] {
         1 if is_repeated => leaf.repeat_dim(0, BATCH),
@@ -75,14 +71,7 @@ fn run<const D: usize>(
         ..AttentionOptions::default()
     };
     let weight = Array::draw(6, &[SIZE]).tensor(device, dtype);
-    let context = call(inputs, weight, &options);
-    let received = Array::draw(7, &context.dims()).tensor::<D>(device, dtype);
-    let gradients = (context.clone() * received).sum().backward();
-    let mut results = vec![Array::read(context)];
-    for leaf in leaves {
-        results.push(Array::read(leaf.grad(&gradients).unwrap()));
-    }
-    results
+    results(call(inputs, weight, &options), leaves, 7)
 }
 
 fn one_example_is_that_of_all<const D: usize>(on: On) {

@@ -1,6 +1,6 @@
 //! `check_term` tells which part of a term is wrong.
 
-use attention_core::score::{PairwiseFormula, PairwiseTerm, Real, Simd, TermError, check_term};
+use attention_core::score::{PairwiseFormula, PairwiseTerm, Real, Simd, check_term};
 use attention_tests::{assert_says, panic_message};
 use burn::tensor::{Device, Tensor};
 
@@ -14,10 +14,9 @@ impl<const WRONG: usize> PairwiseTerm for Planted<WRONG> {
     #[inline(always)]
     fn value<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> S::V {
         let product = simd.mul(query, key);
-        if WRONG == 1 {
-            simd.add(product, query)
-        } else {
-            product
+        match WRONG {
+            1 => simd.add(product, query),
+            _ => product,
         }
     }
 
@@ -33,10 +32,9 @@ impl<const WRONG: usize> PairwiseTerm for Planted<WRONG> {
 
 impl<const WRONG: usize> PairwiseFormula for Planted<WRONG> {
     fn compose(&self, queries: Tensor<5>, keys: Tensor<5>) -> Tensor<5> {
-        if WRONG == 4 {
-            queries * keys * 1.01
-        } else {
-            queries * keys
+        match WRONG {
+            4 => queries * keys * 1.01,
+            _ => queries * keys,
         }
     }
 }
@@ -146,12 +144,8 @@ fn what_is_no_number_is_compared() {
 #[test]
 fn a_wrong_part_of_a_term_is_named() {
     let device = Device::flex();
-    for term in [
-        &Distance as &dyn PairwiseFormula,
-        &LeakyRelu,
-        &SquaredDistance,
-        &Planted::<0>,
-    ] {
+    let right: [&dyn PairwiseFormula; 4] = [&Distance, &LeakyRelu, &SquaredDistance, &Planted::<0>];
+    for term in right {
         assert_eq!(check_term(term, &device), Ok(()), "{term:?}");
     }
     let wrong: [(&dyn PairwiseFormula, &str); 4] = [
@@ -163,14 +157,9 @@ fn a_wrong_part_of_a_term_is_named() {
     for (term, part) in wrong {
         let error = check_term(term, &device).unwrap_err();
         assert_eq!(error.part, part, "{error}");
-        let TermError {
-            at: [query, key],
-            expected,
-            found,
-            ..
-        } = error;
-        let text =
-            format!("{part} at query {query} and key {key}: expected {expected}, got {found}");
+        let ([query, key], expected, found) = (error.at, error.expected, error.found);
+        let place = format!("{part} at query {query} and key {key}");
+        let text = format!("{place}: expected {expected}, got {found}");
         assert_eq!(error.to_string(), text);
     }
 }

@@ -9,14 +9,12 @@ use burn::tensor::{DType, Int, Tensor};
 
 /// Masks that are the same for all queries.
 fn masks() -> Vec<MaskSpec> {
-    let keep = Array::from_fn(&[2, 1, 1, SIZES.keys], |at| {
-        f64::from((at[0] + at[3]) % 3 != 1)
-    });
+    let keep = |at: &[usize]| f64::from((at[0] + at[3]) % 3 != 1);
     vec![
         MaskSpec::None,
         MaskSpec::lens(&[3, SIZES.keys as i64]),
         MaskSpec::lens(&[0, 6]),
-        MaskSpec::Keep(keep),
+        MaskSpec::Keep(Array::from_fn(&[2, 1, 1, SIZES.keys], keep)),
     ]
 }
 
@@ -80,11 +78,9 @@ fn two_memories_of_the_same_keys_add_up() {
         let query = |seed| Array::draw(seed, &[2, 1, 3]).f32::<3>(device);
         let prepare = || attention.prepare(keys.clone(), values.clone(), Mask::none());
         let gradients = |memories: [&Memory; 3]| {
-            let contexts = (3..6)
-                .zip(memories)
-                .map(|(seed, memory)| attention.attend(query(seed), memory, Mask::none()));
-            let loss = Tensor::cat(contexts.collect(), 1).powi_scalar(2).sum();
-            let gradients = loss.backward();
+            let attend = |(seed, memory)| attention.attend(query(seed), memory, Mask::none());
+            let contexts = Tensor::cat((3..6).zip(memories).map(attend).collect(), 1);
+            let gradients = contexts.powi_scalar(2).sum().backward();
             [&keys, &values].map(|input| Array::read(input.grad(&gradients).unwrap()))
         };
         let memory = prepare();
@@ -159,8 +155,7 @@ fn gradients_pass_through_selected_and_expanded_memories() {
         let keys = Array::draw(1, &[2, 6, 5]).leaf::<3>(device, DType::F32);
         let values = Array::draw(2, &[2, 6, 4]).leaf::<3>(device, DType::F32);
         let lens = Array::from_fn(&[2], |at| [4.0, 6.0][at[0]]).int::<1>(device);
-        let rows = [1, 0, 1];
-        let indices = || Tensor::<1, Int>::from_data(rows, device);
+        let indices = || Tensor::<1, Int>::from_data([1, 0, 1], device);
         let query = |batch, seed| Array::draw(seed, &[batch, 1, 5]).f32::<3>(device);
         let gradients = |contexts: Vec<Tensor<3>>| {
             let loss = Tensor::cat(contexts, 0).powi_scalar(2).sum().backward();
@@ -178,18 +173,12 @@ fn gradients_pass_through_selected_and_expanded_memories() {
                     $attention.attend(query(2, 6), &memory, Mask::none()),
                     $attention.attend(query(3, 7), &selected, Mask::none()),
                 ]);
-                let pick = |input: &Tensor<3>, rows: &[i64]| {
-                    input
-                        .clone()
-                        .select(0, Tensor::<1, Int>::from_data(rows, device))
-                };
                 let forward = |rows: &[i64], seed| {
-                    let lens = lens
-                        .clone()
-                        .select(0, Tensor::<1, Int>::from_data(rows, device));
-                    let mask = Mask::valid_lens(lens);
                     let queries = query(rows.len(), seed);
-                    $attention.forward(queries, pick(&keys, rows), pick(&values, rows), &mask)
+                    let rows = Tensor::<1, Int>::from_data(rows, device);
+                    let mask = Mask::valid_lens(lens.clone().select(0, rows.clone()));
+                    let [k, v] = [&keys, &values].map(|of| of.clone().select(0, rows.clone()));
+                    $attention.forward(queries, k, v, &mask)
                 };
                 let expected = gradients(vec![
                     forward(&[0, 1], 3),

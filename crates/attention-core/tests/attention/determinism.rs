@@ -47,8 +47,7 @@ fn concurrent_runs_give_the_same_bits() {
             let run = || problem.run(device, DType::F32, Path::Forward);
             let expected = run();
             std::thread::scope(|scope| {
-                let threads = [0; 4].map(|_| scope.spawn(run));
-                for thread in threads {
+                for thread in [0; 4].map(|_| scope.spawn(run)) {
                     assert_outcomes_same(kind, &thread.join().unwrap(), &expected);
                 }
             });
@@ -61,8 +60,7 @@ fn concurrent_runs_give_the_same_bits() {
 #[ignore = "run by `the_number_of_threads_changes_no_bit` in a process of its own"]
 fn print_hashes() {
     device::each_training(|device| {
-        let mask = MaskSpec::lens(&[97, 131, 64]);
-        for (kind, problem) in Problem::both(LARGE, &mask) {
+        for (kind, problem) in Problem::both(LARGE, &MaskSpec::lens(&[97, 131, 64])) {
             let outcome = problem.run(device, DType::F32, Path::Forward);
             assert!(outcome["context"].magnitude() > 0.0);
             println!("hash {kind} {:016x}", hash(&outcome));
@@ -75,8 +73,7 @@ fn the_number_of_threads_changes_no_bit() {
     // The thread pool of a process is built once: one process for each number.
     let hashes = |threads: &str| -> Vec<String> {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "determinism::print_hashes"])
-            .args(["--ignored", "--nocapture"])
+            .args("--exact determinism::print_hashes --ignored --nocapture".split(' '))
             .env("RAYON_NUM_THREADS", threads)
             .output()
             .unwrap();

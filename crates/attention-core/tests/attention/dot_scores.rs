@@ -11,7 +11,7 @@ use attention_tests::{
     contract, device, panic_message, parameters, refuses,
 };
 use burn::module::{Module, Param};
-use burn::tensor::DType;
+use burn::tensor::{DType, Tensor};
 
 const SIZES: Sizes = Sizes::new([2, 2, 3, 5], [4, 4, 0, 3]);
 
@@ -75,8 +75,8 @@ fn projected_attention_keeps_the_contract_and_is_bilinear() {
         let projected = ProjectedScoreConfig::new(3, 5, 4).init(device);
         let mut bilinear = BilinearScoreConfig::new(3, 5).with_scale(0.5).init(device);
         let keys = projected.key.weight.val().transpose();
-        bilinear.query.weight =
-            Param::from_tensor(projected.query.weight.val().matmul(keys).detach());
+        let product = projected.query.weight.val().matmul(keys);
+        bilinear.query.weight = Param::from_tensor(product.detach());
         contract::check("projected", &attention(projected.clone()), UNEQUAL, device);
         let problem = Problem::drawn(UNEQUAL, UNEQUAL.key_size, MaskSpec::Causal);
         let path = Path::ForwardWithWeights;
@@ -126,18 +126,14 @@ fn records_restore_parameters() {
         contract::records_restore("bilinear", &bilinear(), bilinear(), UNEQUAL, device);
         let biaffine = || attention(BiaffineScoreConfig::new(3, 5).init(device));
         contract::records_restore("biaffine", &biaffine(), biaffine(), UNEQUAL, device);
-        let cosine = |temperature| {
-            let config = CosineScoreConfig::new().with_temperature(temperature);
-            attention(config.init(device))
-        };
+        let config = CosineScoreConfig::new();
+        let cosine = |of| attention(config.clone().with_temperature(of).init(device));
         contract::records_restore("cosine", &cosine(2.0), cosine(5.0), SIZES, device);
         let qk_norm = || attention(QkNormScoreConfig::new(4).init(device));
         let drawn = parameters::changed(qk_norm(), |_, gain| Array::draw(9, &gain.shape));
         contract::records_restore("query-key norm", &drawn, qk_norm(), SIZES, device);
-        let gaussian = |width| {
-            let config = GaussianScoreConfig::new().with_width(width);
-            attention(config.with_learned(true).init(device))
-        };
+        let config = GaussianScoreConfig::new().with_learned(true);
+        let gaussian = |of| attention(config.clone().with_width(of).init(device));
         contract::records_restore("Gaussian", &gaussian(2.0), gaussian(1.0), SIZES, device);
     });
 }
@@ -147,8 +143,7 @@ fn with_zero_vectors(sizes: Sizes) -> Problem {
     let mut problem = Problem::drawn(sizes, sizes.key_size, MaskSpec::None);
     for name in ["queries", "keys"] {
         let drawn = &problem.inputs[name];
-        let zeros = drawn.masked_fill(0.0, |at| at[2].is_multiple_of(2));
-        problem.set(name, zeros);
+        problem.set(name, drawn.masked_fill(0.0, |at| at[2].is_multiple_of(2)));
     }
     problem
 }
@@ -160,7 +155,6 @@ fn the_cosine_with_a_zero_vector_is_0_without_a_gradient() {
         let attention = attention(CosineScoreConfig::new().init(device));
         let outcome = problem.run_with(&attention, device, DType::F32, Path::ForwardWithWeights);
         let weights = &outcome["weights"];
-        let uniform = 1.0 / SIZES.keys as f64;
         for (name, rows) in [("grad queries", SIZES.queries), ("grad keys", SIZES.keys)] {
             // Queries and keys have the same size.
             for (flat, gradient) in outcome[name].data.iter().enumerate() {
@@ -170,7 +164,7 @@ fn the_cosine_with_a_zero_vector_is_0_without_a_gradient() {
             }
         }
         let rows = Array::from_fn(&[SIZES.keys], |at| weights.at(&[0, 0, 0, at[0]]));
-        let expected = Array::full(&[SIZES.keys], uniform);
+        let expected = Array::full(&[SIZES.keys], 1.0 / SIZES.keys as f64);
         assert_close("a zero query", &rows, &expected, 1e-6);
         // Zero keys have score 0: the same weight, of a query that is none.
         let [first, third] = [0, 2].map(|key| weights.at(&[1, 1, 1, key]));
@@ -186,17 +180,15 @@ fn the_length_of_a_vector_does_not_change_its_cosine() {
     device::each(|device| {
         let problem = Problem::drawn(SIZES, SIZES.key_size, MaskSpec::None);
         let attention = attention(CosineScoreConfig::new().init(device));
-        let run = |problem: &Problem| {
-            let outcome = problem.run_with(&attention, device, DType::F32, Path::Forward);
-            outcome["context"].clone()
-        };
-        let expected = run(&problem);
-        for factor in [1e-15, 1e15] {
+        let run = |factor: f64| {
             let mut scaled = problem.clone();
             for name in ["queries", "keys"] {
                 scaled.set(name, problem.inputs[name].map(|number| factor * number));
             }
-            assert_close("scaled", &run(&scaled), &expected, 1e-5);
+            scaled.run_with(&attention, device, DType::F32, Path::Forward)["context"].clone()
+        };
+        for factor in [1e-15, 1e15] {
+            assert_close("scaled", &run(factor), &run(1.0), 1e-5);
         }
     });
 }
@@ -208,14 +200,12 @@ fn normalized_queries_and_keys_have_bounded_scores() {
         let bound = (SIZES.key_size as f64).sqrt() * (1.0 + 4.0 * device::epsilon(DType::F32));
         for factor in [0.0, 1e-12, 1.0, 1e12] {
             let problem = Problem::drawn(SIZES, SIZES.key_size, MaskSpec::None);
-            let [queries, keys] = ["queries", "keys"].map(|name| {
-                let scaled = problem.inputs[name].map(|element| factor * element);
-                scaled.tensor::<4>(device, DType::F32)
-            });
+            let scaled = |name: &str| problem.inputs[name].map(|x| factor * x).f32::<4>(device);
+            let [queries, keys] = ["queries", "keys"].map(scaled);
             let queries = score.project_queries(queries, &Positions::consecutive(2));
             let keys = score.project_keys(keys, &Positions::consecutive(0));
             let scores = Array::read(score.score(queries, keys, &Mask::none()));
-            let largest = scores.data.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
+            let largest = scores.magnitude();
             assert!(largest <= bound, "{factor}: {largest}");
             // Vectors far below epsilon are near 0, others reach near the bound.
             assert_eq!(largest > 0.3 * bound, factor >= 1.0, "{factor}: {largest}");
@@ -225,23 +215,20 @@ fn normalized_queries_and_keys_have_bounded_scores() {
 
 #[test]
 fn norms_in_half_precision_do_not_overflow() {
-    device::each(|device| {
-        for dtype in device::half_types(device) {
-            // The square of the norm is beyond the largest f16, 65504.
-            let sizes = SIZES.with_query_size(64).with_key_size(64);
-            let mut problem = Problem::drawn(sizes, 64, MaskSpec::None);
-            problem.set("queries", problem.inputs["queries"].map(|x| 64.0 * x));
-            let score = CosineScoreConfig::new().with_learned(false).init(device);
-            let attention = attention(score);
-            let run = |dtype| problem.run_with(&attention, device, dtype, Path::Forward);
-            let tolerance = 16.0 * device::epsilon(dtype);
-            assert_outcomes_close("half", &run(dtype), &run(DType::F32), tolerance);
-            // The inverse of the norm is beyond it.
-            problem.set("queries", problem.inputs["queries"].map(|x| 1e-7 * x));
-            let run = |dtype| problem.run_with(&attention, device, dtype, Path::Forward);
-            assert!(run(dtype)["context"].data.iter().all(|x| x.is_finite()));
-        }
-    });
+    device::each(device::in_half_types(|(device, dtype)| {
+        // The square of the norm is beyond the largest f16, 65504.
+        let sizes = SIZES.with_query_size(64).with_key_size(64);
+        let mut problem = Problem::drawn(sizes, 64, MaskSpec::None);
+        problem.set("queries", problem.inputs["queries"].map(|x| 64.0 * x));
+        let attention = attention(CosineScoreConfig::new().with_learned(false).init(device));
+        let run = |dtype| problem.run_with(&attention, device, dtype, Path::Forward);
+        let tolerance = 16.0 * device::epsilon(dtype);
+        assert_outcomes_close("half", &run(dtype), &run(DType::F32), tolerance);
+        // The inverse of the norm is beyond it.
+        problem.set("queries", problem.inputs["queries"].map(|x| 1e-7 * x));
+        let run = |dtype| problem.run_with(&attention, device, dtype, Path::Forward);
+        assert!(run(dtype)["context"].data.iter().all(|x| x.is_finite()));
+    }));
 }
 
 #[test]
@@ -261,8 +248,7 @@ fn the_width_of_a_gaussian_is_learned_or_fixed_alike() {
 #[test]
 fn prepared_keys_may_be_none() {
     device::each(|device| {
-        let empty = Array::full(&[2, 0, 4], 0.0);
-        let [keys, values] = [&empty, &empty].map(|array| array.f32::<3>(device));
+        let [keys, values] = [(); 2].map(|()| Tensor::<3>::zeros([2, 0, 4], device));
         let queries = Array::draw(1, &[2, 3, 4]).f32::<3>(device);
         let attention = attention(GaussianScoreConfig::new().init(device));
         let memory = attention.prepare(keys, values, Mask::none()).expand(1);
@@ -283,10 +269,8 @@ fn bad_input_says_what_was_expected() {
         }
         refused("query_size", || bilinear(0, 3).init(device));
         refused("key_size", || bilinear(3, 0).init(device));
-        let scaled = bilinear(3, 3).with_scale(f64::NAN);
-        refused("scale", || scaled.init(device));
-        let biaffine = BiaffineScoreConfig::new(3, 0);
-        refused("key_size", || biaffine.init(device));
+        refused("scale", || bilinear(3, 3).with_scale(f64::NAN).init(device));
+        refused("key_size", || BiaffineScoreConfig::new(3, 0).init(device));
         refused("temperature", || cosine(-1.0).init(device));
         refused("temperature", || cosine(f64::INFINITY).init(device));
         refused("size", || QkNormScoreConfig::new(0).init(device));

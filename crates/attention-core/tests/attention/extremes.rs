@@ -27,23 +27,20 @@ fn ends(dtype: DType) -> [f64; 5] {
 #[test]
 fn the_loss_of_equal_logits_is_the_logarithm_of_their_number() {
     device::each_training(device::in_each_type(|(device, dtype)| {
-        let vector = |elements: &[f64]| {
-            let array = Array::full(&[elements.len()], 0.0);
-            let data = elements.to_vec();
-            Array { data, ..array }.tensor::<1>(device, dtype)
-        };
-        let loss = |logits: [f64; 3], target: f64| {
+        let vector =
+            |elements: &[f64]| Array::new(&[elements.len()], elements).tensor::<1>(device, dtype);
+        let loss = |logits: [f64; 3], target: i64| {
             let zeros = Tensor::<2>::zeros([1, 1], (device, dtype));
             let weight = Tensor::<2>::zeros([1, 3], (device, dtype));
             let bias = vector(&logits).require_grad();
-            let target = Array::full(&[1], target).int(device);
+            let target = Tensor::from_ints([target], device);
             let target = ClassTargets::new(target, vector(&[1.0]));
             let (loss, _) = linear_cross_entropy(zeros, weight, Some(bias.clone()), target);
             let gradient = bias.grad(&loss.clone().backward()).unwrap();
             (Array::read(loss).data[0], Array::read(gradient).data)
         };
         for logit in ends(dtype) {
-            let (loss, gradient) = loss([logit; 3], 1.0);
+            let (loss, gradient) = loss([logit; 3], 1);
             let rounding = 8.0 * device::epsilon(dtype);
             assert!((loss - 3_f64.ln()).abs() < rounding, "{logit:e}: {loss}");
             for (gradient, expected) in gradient.iter().zip([1.0, -2.0, 1.0]) {
@@ -52,8 +49,8 @@ fn the_loss_of_equal_logits_is_the_logarithm_of_their_number() {
         }
         let most = 0.5 * largest(dtype);
         let expected = [(0.0, [0.0, 0.0, 0.0]), (most, [1.0, -1.0, 0.0])];
-        for (target, (expected, of_logits)) in expected.into_iter().enumerate() {
-            let (loss, gradient) = loss([most, 0.0, -most], target as f64);
+        for (target, (expected, of_logits)) in (0..).zip(expected) {
+            let (loss, gradient) = loss([most, 0.0, -most], target);
             assert_eq!((loss, &gradient[..]), (expected, &of_logits[..]));
         }
     }));
@@ -67,10 +64,9 @@ fn weights_of_equal_scores_are_equal() {
         for score in ends(dtype) {
             let scores = || Array::full(&[1, 1, 1, 4], score).tensor::<4>(device, dtype);
             let check = |what: &str, weights: Tensor<4>, expected: [f64; 4]| {
-                let what = format!("{what} of {score:e}");
                 let expected = Array::new(&[1, 1, 1, 4], expected);
                 let rounding = 4.0 * device::epsilon(dtype);
-                assert_close(&what, weights, &expected, rounding);
+                assert_close(format!("{what} of {score:e}"), weights, &expected, rounding);
             };
             let third = [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0];
             check("softmax", masked_softmax(scores(), &mask), third);
@@ -78,7 +74,7 @@ fn weights_of_equal_scores_are_equal() {
             check("sparsemax", weights(Normalizer::Sparsemax), third);
             let name = "hardmax";
             check(name, weights(Normalizer::Hardmax), [0.0, 1.0, 0.0, 0.0]);
-            let whole = if score > 0.0 { 1.0 } else { 0.0 };
+            let whole = f64::from(score > 0.0);
             let sigmoid = weights(Normalizer::Sigmoid);
             check("sigmoid", sigmoid, [0.0, whole, whole, whole]);
             if score > 0.0 {
@@ -102,17 +98,11 @@ fn keys_alike<S: ScoringFunction>(what: &str, score: S, of: [f64; 2], on: (&Devi
         for path in Path::ALL {
             let what = format!("{what}: {queries} queries, {path:?}");
             let results = problem.run_with(&attention, on.0, on.1, path);
-            let attended = |at: &[usize]| if at[0] == 0 { 5.0 } else { 3.0 };
             let received = problem.grad_context.as_ref().unwrap().with_heads();
             let of_values = Array::from_fn(&[2, 1, 5, 3], |at| {
-                let sum: f64 = (0..queries)
-                    .map(|query| received.at(&[at[0], 0, query, at[3]]))
-                    .sum();
-                if (at[2] as f64) < attended(at) {
-                    sum / attended(at)
-                } else {
-                    0.0
-                }
+                let of_query = |query| received.at(&[at[0], 0, query, at[3]]);
+                let (sum, len) = ((0..queries).map(of_query).sum::<f64>(), [5, 3][at[0]]);
+                if at[2] < len { sum / len as f64 } else { 0.0 }
             });
             let rounding = 32.0 * device::epsilon(on.1);
             let gradient = results["grad values"].with_heads();

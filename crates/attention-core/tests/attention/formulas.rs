@@ -1,6 +1,6 @@
 //! Additive and dot-product attention against plain loops and PyTorch, on every path and device.
 
-use attention_core::functional::{self, additive_score, dot_product_score};
+use attention_core::functional::{additive_score, dot_product_attention, dot_product_score};
 use attention_core::{DotProductAttentionConfig, Mask};
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close,
@@ -12,10 +12,8 @@ use burn::tensor::{DType, Tensor};
 fn problems(sizes: Sizes, mask: &MaskSpec) -> Vec<(String, Problem)> {
     let both = Problem::both(sizes, mask).map(|(kind, problem)| (kind.to_string(), problem));
     let scaled = [0.7, -0.3].map(|scale| {
-        let problem = Problem {
-            scale: Some(scale),
-            ..Problem::dot_product(sizes, mask.clone())
-        };
+        let mut problem = Problem::dot_product(sizes, mask.clone());
+        problem.scale = Some(scale);
         (format!("dot-product, scale {scale}"), problem)
     });
     both.into_iter().chain(scaled).collect()
@@ -40,14 +38,12 @@ fn every_path_is_the_formula_under_every_mask() {
             }
             for path in Path::ALL {
                 let expected = expected(path, &solution);
-                device::each_both_ways(|device| {
-                    for dtype in device::dtypes(device) {
-                        let what = format!("{kind}: {name}: {path:?}: {dtype:?}");
-                        let outcome = problem.run(device, dtype, path);
-                        let tolerance = 20.0 * device::epsilon(dtype);
-                        assert_outcomes_close(&what, &outcome, &expected, tolerance);
-                    }
-                });
+                device::each_both_ways(device::in_each_type(|(device, dtype)| {
+                    let what = format!("{kind}: {name}: {path:?}: {dtype:?}");
+                    let outcome = problem.run(device, dtype, path);
+                    let tolerance = 20.0 * device::epsilon(dtype);
+                    assert_outcomes_close(&what, &outcome, &expected, tolerance);
+                }));
             }
         }
     }
@@ -66,15 +62,13 @@ fn results_stay_right_above_every_tile() {
     }
     for problem in problems {
         let solution = problem.solve();
-        device::each(|device| {
-            for dtype in device::dtypes(device) {
-                for path in Path::DIRECT {
-                    let outcome = problem.run(device, dtype, path);
-                    let tolerance = 32.0 * device::epsilon(dtype);
-                    assert_outcomes_close("large", &outcome, &expected(path, &solution), tolerance);
-                }
+        device::each(device::in_each_type(|(device, dtype)| {
+            for path in Path::DIRECT {
+                let outcome = problem.run(device, dtype, path);
+                let tolerance = 32.0 * device::epsilon(dtype);
+                assert_outcomes_close("large", &outcome, &expected(path, &solution), tolerance);
             }
-        });
+        }));
     }
 }
 
@@ -114,8 +108,7 @@ fn masked_scores_are_zero() {
     device::each(|device| {
         for (name, mask) in masks(shape) {
             let attended = mask.table(shape);
-            let unmasked =
-                |scores: &Array| Array::from_fn(&shape, |at| scores.at(at) * attended.at(at));
+            let unmasked = |of: &Array| Array::from_fn(&shape, |at| of.at(at) * attended.at(at));
             let mask = mask.mask(device);
             let (q, k) = (queries.f32(device), keys.f32(device));
             let scores = dot_product_score(q.clone(), k.clone(), &mask, 0.5);
@@ -153,9 +146,8 @@ fn a_scale_of_zero_weighs_all_unmasked_keys_alike() {
         let config = DotProductAttentionConfig::new().with_scale(Some(0.0));
         let attention = config.init();
         let rows = |seed, rows, size| Array::draw(seed, &[2, rows, size]).f32::<3>(device);
-        let lens = MaskSpec::lens(&[3, 6]).mask(device);
-        let output =
-            attention.forward_with_weights(rows(1, 5, 11), rows(2, 7, 11), rows(3, 7, 13), &lens);
+        let (q, k, v) = (rows(1, 5, 11), rows(2, 7, 11), rows(3, 7, 13));
+        let output = attention.forward_with_weights(q, k, v, MaskSpec::lens(&[3, 6]).mask(device));
         let expected = Array::from_fn(&[2, 5, 7], |at| {
             let len = [3, 6][at[0]];
             f64::from(at[2] < len) / len as f64
@@ -170,8 +162,7 @@ fn queries_and_keys_without_components_weigh_all_unmasked_keys_alike() {
         let queries = Tensor::<4>::zeros([2, 3, 5, 0], device);
         let keys = Tensor::<4>::zeros([2, 3, 7, 0], device);
         let values = Array::draw(3, &[2, 3, 7, 13]);
-        let context =
-            functional::dot_product_attention(queries, keys, values.f32(device), Mask::causal());
+        let context = dot_product_attention(queries, keys, values.f32(device), Mask::causal());
         let weights = oracle::masked_softmax(&Array::full(&[2, 3, 5, 7], 0.0), &MaskSpec::Causal);
         let expected = oracle::weighted_sum(&weights, &values);
         assert_close("context", context, &expected, 1e-6);

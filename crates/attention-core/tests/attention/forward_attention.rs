@@ -149,7 +149,6 @@ fn an_agent_without_the_output_that_it_reads_says_so() {
     let state = attention.initial_state(&memory);
     let query = Tensor::<3>::ones([2, 1, QUERY], &device);
     let expected = "expected context, output and query of 10 features together";
-    refuses(expected, || {
-        attention.step_with_weights(query, &memory, state)
-    });
+    let step = || attention.step_with_weights(query, &memory, state);
+    refuses(expected, step);
 }

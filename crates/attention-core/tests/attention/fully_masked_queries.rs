@@ -3,8 +3,8 @@
 use attention_core::stateful::{LocationAttentionConfig, StatefulAttention};
 use attention_core::{Mask, MultiHeadAttentionConfig};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, SIZES, assert_outcomes_same, assert_same, assert_zero, device,
-    parameters,
+    Array, MaskSpec, Path, Problem, SIZES, assert_finite, assert_outcomes_same, assert_same,
+    assert_zero, device, parameters,
 };
 use burn::tensor::{DType, Tensor};
 
@@ -17,10 +17,9 @@ fn masks() -> Vec<(&'static str, MaskSpec)> {
     let some_queries = Array::from_fn(&[batch, queries], |at| f64::from(at[..] != [1, 2]));
     let per_query = |lens: [i64; 10]| MaskSpec::lens_per_query(2, &lens);
     let disjoint = per_query([2, 3, 2, 7, 5, 2, 7, 1, 4, 6]).and(MaskSpec::Keep(one_masked));
-    let per_query = per_query([1, 3, 2, 7, 5, 2, 7, 0, 4, 6]);
     vec![
         ("lens", MaskSpec::lens(&[3, 0])),
-        ("lens per query", per_query),
+        ("lens per query", per_query([1, 3, 2, 7, 5, 2, 7, 0, 4, 6])),
         ("queries", MaskSpec::Queries(some_queries)),
         ("dense", MaskSpec::Keep(dense)),
         ("disjoint", disjoint),
@@ -37,8 +36,7 @@ fn are_zero_in_outputs_and_gradients() {
                     let outcome = problem.run(device, DType::F32, path);
                     let what = format!("{kind}: {name}: {path:?}");
                     for (result, array) in &outcome {
-                        let holds = array.data.iter().all(|number| number.is_finite());
-                        assert!(holds, "{what}: {result}");
+                        assert_finite(format!("{what}: {result}"), array);
                         assert!(array.magnitude() > 0.0, "{what}: {result} is all zero");
                         if ["context", "weights", "grad queries"].contains(&result.as_str()) {
                             let rows = Array::from_fn(&[SIZES.heads, array.shape[3]], |at| {
@@ -91,15 +89,17 @@ fn other_queries_are_as_without_them() {
                 first_only.mask = MaskSpec::lens(&[4, 0]);
                 let outcome = first_only.run(device, DType::F32, path);
                 for (result, array) in &full {
-                    let example = |array: &Array| {
-                        Array::from_fn(&array.shape[1..], |at| array.at(&[0, at[0], at[1], at[2]]))
-                    };
                     let what = format!("{kind}: {path:?}: {result}");
-                    assert_same(&what, &example(&outcome[result]), &example(array));
+                    assert_same(&what, &example(&outcome[result], 0), &example(array, 0));
                 }
             }
         }
     });
+}
+
+/// Example `b` of an array of four axes.
+fn example(array: &Array, b: usize) -> Array {
+    Array::from_fn(&array.shape[1..], |at| array.at(&[&[b], at].concat()))
 }
 
 /// Sets the rows of query 2 of example 1 to NaN.
@@ -140,9 +140,7 @@ fn are_zero_with_a_weight_that_is_not_finite() {
             for path in Path::ALL {
                 let outcome = problem.run(device, DType::F32, path);
                 for result in ["context", "grad queries", "grad keys", "grad values"] {
-                    let array = &outcome[result];
-                    let masked =
-                        Array::from_fn(&array.shape[1..], |at| array.at(&[1, at[0], at[1], at[2]]));
+                    let masked = example(&outcome[result], 1);
                     assert_zero(format!("{queries} queries: {path:?}: {result}"), &masked);
                 }
             }

@@ -33,11 +33,8 @@ fn repeated<const D: usize>(
 }
 
 /// Compares grouped heads with ungrouped ones, the heads of keys and values repeated for each query of a group.
-fn equals_repeated_heads<S: ScoringFunction>(
-    name: &str,
-    score: impl Fn(usize) -> S,
-    on @ (device, _): On,
-) {
+fn equals_repeated_heads<S: ScoringFunction>(name: &str, score: impl Fn(usize) -> S, on: On) {
+    let (device, dtype) = on;
     for (heads, kv_heads, value_head_size) in [(4, 2, None), (3, 1, Some(5)), (6, 2, None)] {
         let config = || {
             let config = MultiHeadAttentionConfig::new(HIDDENS, heads).with_bias(true);
@@ -45,15 +42,13 @@ fn equals_repeated_heads<S: ScoringFunction>(
         };
         let grouped = config().with_num_key_value_heads(Some(kv_heads));
         let grouped = grouped.init_with(score(heads), device);
-        let grouped = parameters::cast(grouped, on.1);
+        let grouped = parameters::cast(grouped, dtype);
         let group = heads / kv_heads;
         let mut full = config().init_with(grouped.attention.score.clone(), device);
         full.query = grouped.query.clone();
         full.output = grouped.output.clone();
-        for (to, from) in [
-            (&mut full.key, &grouped.key),
-            (&mut full.value, &grouped.value),
-        ] {
+        let (key, value) = (&grouped.key, &grouped.value);
+        for (to, from) in [(&mut full.key, key), (&mut full.value, value)] {
             to.weight = repeated(&from.weight, kv_heads, group, device);
             let bias = from.bias.as_ref().unwrap();
             to.bias = Some(repeated(bias, kv_heads, group, device));

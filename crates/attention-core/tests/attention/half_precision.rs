@@ -75,12 +75,9 @@ impl Bounds<'_> {
 
     /// The problem with inputs that half precision can hold.
     fn rounded(&self, mut problem: Problem) -> Problem {
-        for input in problem.inputs.values_mut() {
-            *input = Array::read(input.tensor::<4>(self.device, self.dtype));
+        for array in problem.inputs.values_mut().chain(&mut problem.grad_context) {
+            *array = Array::read(array.tensor::<4>(self.device, self.dtype));
         }
-        let received = problem.grad_context.take();
-        problem.grad_context =
-            received.map(|array| Array::read(array.tensor::<4>(self.device, self.dtype)));
         problem
     }
 
@@ -99,46 +96,44 @@ impl Bounds<'_> {
 
 #[test]
 fn results_are_within_a_few_half_ulps_of_those_of_f32() {
-    device::each_training(|device| {
-        for dtype in device::half_types(device) {
-            let mut bounds = Bounds {
-                device,
-                dtype,
-                worst: Default::default(),
-            };
-            bounds.check("dot product", DotProductScoreConfig::new().init());
-            bounds.check("cosine", CosineScoreConfig::new().init(device));
-            bounds.check("query-key norm", QkNormScoreConfig::new(6).init(device));
-            let gaussian = GaussianScoreConfig::new().with_width(1.5);
-            bounds.check("Gaussian", gaussian.init(device));
-            let what = "Gaussian, learned";
-            bounds.check(what, gaussian.with_learned(true).init(device));
-            bounds.check("bilinear", BilinearScoreConfig::new(6, 6).init(device));
-            let biaffine = BiaffineScoreConfig::new(6, 6).init(device);
-            // The other two ignore its offset: the gradients of `u` and `b` are 0 but for rounding.
-            bounds.check_under(Normalizer::Sigmoid, "biaffine", biaffine);
-            bounds.check("additive", AdditiveScoreConfig::new(6, 6, 9).init(device));
-            bounds.check("concat", ConcatScoreConfig::new(6, 6, 9).init(device));
-            let dot = || DotProductScoreConfig::new().init();
-            let additive = AdditiveScoreConfig::new(6, 6, 9);
-            let normalised = additive.with_normalize(true).init(device);
-            bounds.check("additive, normalised", normalised.clone());
-            bounds.check("projected", ProjectedScoreConfig::new(6, 6, 9).init(device));
-            for is_bidirectional in [false, true] {
-                let alibi = AlibiConfig::new(2).with_bidirectional(is_bidirectional);
-                bounds.check("ALiBi", Biased::new(dot(), alibi.init()));
-                let what = "additive, ALiBi";
-                bounds.check(what, Biased::new(normalised.clone(), alibi.init()));
-            }
-            let relative = RelativePositionBiasConfig::new(2).init(device);
-            bounds.check("T5", Biased::new(dot(), relative));
-            let rotary = RotaryConfig::new(6, 8).init_with(dot(), device);
-            // Rows are rounded once more when they are turned: under sparsemax a key may lose its weight by it.
-            bounds.check_where_smooth("rotary", rotary);
-            let [of_tensors, of_sums] = &bounds.worst;
-            println!("{dtype:?}, in half ulps: {of_tensors:?}, {of_sums:?}");
-            assert!(of_tensors.0 <= HALF_ULPS, "{dtype:?}: {of_tensors:?}");
-            assert!(of_sums.0 <= HALF_ULPS_OF_A_SUM, "{dtype:?}: {of_sums:?}");
+    device::each_training(device::in_half_types(|(device, dtype)| {
+        let mut bounds = Bounds {
+            device,
+            dtype,
+            worst: Default::default(),
+        };
+        bounds.check("dot product", DotProductScoreConfig::new().init());
+        bounds.check("cosine", CosineScoreConfig::new().init(device));
+        bounds.check("query-key norm", QkNormScoreConfig::new(6).init(device));
+        let gaussian = GaussianScoreConfig::new().with_width(1.5);
+        bounds.check("Gaussian", gaussian.init(device));
+        let what = "Gaussian, learned";
+        bounds.check(what, gaussian.with_learned(true).init(device));
+        bounds.check("bilinear", BilinearScoreConfig::new(6, 6).init(device));
+        let biaffine = BiaffineScoreConfig::new(6, 6).init(device);
+        // The other two ignore its offset: the gradients of `u` and `b` are 0 but for rounding.
+        bounds.check_under(Normalizer::Sigmoid, "biaffine", biaffine);
+        bounds.check("additive", AdditiveScoreConfig::new(6, 6, 9).init(device));
+        bounds.check("concat", ConcatScoreConfig::new(6, 6, 9).init(device));
+        let dot = || DotProductScoreConfig::new().init();
+        let additive = AdditiveScoreConfig::new(6, 6, 9);
+        let normalised = additive.with_normalize(true).init(device);
+        bounds.check("additive, normalised", normalised.clone());
+        bounds.check("projected", ProjectedScoreConfig::new(6, 6, 9).init(device));
+        for is_bidirectional in [false, true] {
+            let alibi = AlibiConfig::new(2).with_bidirectional(is_bidirectional);
+            bounds.check("ALiBi", Biased::new(dot(), alibi.init()));
+            let what = "additive, ALiBi";
+            bounds.check(what, Biased::new(normalised.clone(), alibi.init()));
         }
-    });
+        let relative = RelativePositionBiasConfig::new(2).init(device);
+        bounds.check("T5", Biased::new(dot(), relative));
+        let rotary = RotaryConfig::new(6, 8).init_with(dot(), device);
+        // Rows are rounded once more when they are turned: under sparsemax a key may lose its weight by it.
+        bounds.check_where_smooth("rotary", rotary);
+        let [of_tensors, of_sums] = &bounds.worst;
+        println!("{dtype:?}, in half ulps: {of_tensors:?}, {of_sums:?}");
+        assert!(of_tensors.0 <= HALF_ULPS, "{dtype:?}: {of_tensors:?}");
+        assert!(of_sums.0 <= HALF_ULPS_OF_A_SUM, "{dtype:?}: {of_sums:?}");
+    }));
 }

@@ -7,15 +7,14 @@ use attention_core::stateful::{
     LocationState, MonotonicAttentionConfig, StatefulAttention, expected_alignment,
 };
 use attention_core::{Attention, Mask, Memory, Normalizer, ScoringFunction};
+use attention_tests::heads::On;
 use attention_tests::{Array, assert_close, device, parameters};
 use burn::module::Module;
-use burn::tensor::{DType, Device, Tensor};
-
-type On<'a> = (&'a Device, DType);
+use burn::tensor::{DType, Tensor};
 
 /// Runs a test in f16 and bf16, without autodiff.
 fn in_half(test: impl Fn(On)) {
-    device::each(|device| device::half_types(device).for_each(|dtype| test((device, dtype))));
+    device::each(device::in_half_types(test));
 }
 
 fn ones((device, dtype): On, rows: usize, size: usize) -> Tensor<3> {
@@ -192,13 +191,9 @@ fn gradients_of_a_memory_are_added_in_f32() {
         let score = parameters::changed(score, |_, value| Array::draw(7, &value.shape));
         let attention = Attention::new(score, 0.0);
         for with_weights in [false, true] {
-            let step = |attention: &Attention<_>, query, memory: &Memory| match with_weights {
-                true => {
-                    attention
-                        .attend_with_weights(query, memory, Mask::none())
-                        .context
-                }
-                false => attention.attend(query, memory, Mask::none()),
+            let step = |of: &Attention<_>, query, memory: &Memory| match with_weights {
+                true => of.attend_with_weights(query, memory, Mask::none()).context,
+                false => of.attend(query, memory, Mask::none()),
             };
             let run = |dtype| gradients(&attention, step, (device, dtype));
             let expected = run(DType::F32);

@@ -24,7 +24,9 @@ const LINE: Sizes = Sizes::new([2, 2, 3, 5], [1, 1, 0, 3]);
 /// More components than distances by differences have.
 const WIDE: Sizes = LINE.with_heads(0).with_query_size(9).with_key_size(9);
 
-fn smoothing(kernel: Kernel, width: f64) -> Attention<KernelScore> {
+type Smoothing = Attention<KernelScore>;
+
+fn smoothing(kernel: Kernel, width: f64) -> Smoothing {
     let score = KernelScoreConfig::new(kernel).with_width(width).init();
     Attention::new(score, 0.0).with_normalizer(Normalizer::SumNormalized)
 }
@@ -56,23 +58,21 @@ fn smoothing_in_many_dimensions_keeps_the_contract() {
 
 #[test]
 fn smoothing_is_that_of_pytorch() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            for file in ["kernel_smoothing", "kernel_smoothing_wide"] {
-                let cases = reference(file);
-                assert_eq!(cases.len(), KERNELS.len());
-                for case in cases {
-                    let (_, kernel) = KERNELS.iter().find(|(name, _)| *name == case.name).unwrap();
-                    let (problem, expected) = case.problem();
-                    let (attention, path) = (smoothing(*kernel, 1.5), Path::ForwardWithWeights);
-                    let outcome = problem.run_with(&attention, device, dtype, path);
-                    let tolerance = near_reference(dtype, 2e-5);
-                    let what = format!("{file}: {}: {dtype:?}", case.name);
-                    assert_outcomes_close(&what, &outcome, &expected, tolerance);
-                }
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        for file in ["kernel_smoothing", "kernel_smoothing_wide"] {
+            let cases = reference(file);
+            assert_eq!(cases.len(), KERNELS.len());
+            for case in cases {
+                let (_, kernel) = KERNELS.iter().find(|(name, _)| *name == case.name).unwrap();
+                let (problem, expected) = case.problem();
+                let (attention, path) = (smoothing(*kernel, 1.5), Path::ForwardWithWeights);
+                let outcome = problem.run_with(&attention, device, dtype, path);
+                let tolerance = near_reference(dtype, 2e-5);
+                let what = format!("{file}: {}: {dtype:?}", case.name);
+                assert_outcomes_close(&what, &outcome, &expected, tolerance);
             }
         }
-    });
+    }));
 }
 
 #[test]
@@ -97,13 +97,7 @@ fn a_gaussian_kernel_is_the_gaussian_score_with_softmax() {
 }
 
 /// Context, weights and gradients of one query and keys at `places`, all `size` components alike.
-fn at(
-    attention: &Attention<KernelScore>,
-    query: f64,
-    places: &[f64],
-    size: usize,
-    device: &Device,
-) -> Outcome {
+fn at(attention: &Smoothing, query: f64, places: &[f64], size: usize, device: &Device) -> Outcome {
     let sizes = Sizes::new([1, 0, 1, places.len()], [size, size, 0, LINE.value_size]);
     let mut problem = Problem::drawn(sizes, size, MaskSpec::None).with_grad_weights(6);
     problem.set("queries", Array::full(&[1, 1, size], query));
@@ -187,10 +181,10 @@ fn distances_of_few_components_do_not_cancel_far_from_the_origin() {
         for (name, kernel) in KERNELS {
             for size in [1, 8] {
                 let attention = smoothing(kernel, 1.0);
-                let near = at(&attention, 0.25, &[0.0, 0.5, 0.125], size, device);
-                let far = |place: f64| 65536.0 + place;
-                let keys = [0.0, 0.5, 0.125].map(far);
-                let far = at(&attention, far(0.25), &keys, size, device);
+                let keys = [0.0, 0.5, 0.125];
+                let near = at(&attention, 0.25, &keys, size, device);
+                let keys = keys.map(|place| 65536.0 + place);
+                let far = at(&attention, 65536.25, &keys, size, device);
                 for (result, near) in &near {
                     assert_same(format!("{name}: {size}: {result}"), &far[result], near);
                 }
@@ -229,7 +223,7 @@ fn a_kernel_score_has_no_parameters_and_its_record_restores() {
         assert_eq!(attention.num_params(), 0);
         let record = attention.clone().into_record();
         let loaded = attention.clone().load_record(record);
-        let run = |attention: &Attention<KernelScore>| {
+        let run = |attention: &Smoothing| {
             let problem = Problem::drawn(LINE, 1, MaskSpec::None);
             let outcome = problem.run_with(attention, device, DType::F32, Path::Forward);
             outcome["context"].clone()

@@ -1,10 +1,10 @@
 //! Tensors whose storage is not in order: transposed, sliced, expanded, of size one.
 
+use std::any::type_name;
 use std::collections::BTreeMap;
 
-use attention_core::score::DotProductScoreConfig;
 use attention_core::{Attention, Mask, ScoringFunction, masked_softmax};
-use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, device};
+use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, check, device};
 use burn::tensor::{Bool, DType, Device, Int, Tensor};
 
 type Lay = fn(&Array, &Device) -> (Tensor<4>, Tensor<4>);
@@ -25,9 +25,8 @@ const LAYOUTS: [(&str, Lay); 5] = [
     }),
     ("sliced out of NaN", |array, device| {
         let shape = [0, 1, 2, 3].map(|axis| array.shape[axis]);
-        let around = shape.map(|size| size + 3);
         let inside = |at: &[usize]| (0..4).all(|axis| (1..=shape[axis]).contains(&at[axis]));
-        let whole = Array::from_fn(&around, |at| match inside(at) {
+        let whole = Array::from_fn(&shape.map(|size| size + 3), |at| match inside(at) {
             true => array.at(&[at[0] - 1, at[1] - 1, at[2] - 1, at[3] - 1]),
             false => f64::NAN,
         });
@@ -36,12 +35,11 @@ const LAYOUTS: [(&str, Lay); 5] = [
         (leaf.clone(), leaf.slice([a, b, c, d]))
     }),
     ("sliced with a step", |array, device| {
-        let shape = [0, 1, 2, 3].map(|axis| array.shape[axis]);
-        let whole = Array::from_fn(&[shape[0], shape[1], 2 * shape[2], shape[3]], |at| {
-            match at[2] % 2 {
-                0 => array.at(&[at[0], at[1], at[2] / 2, at[3]]),
-                _ => f64::NAN,
-            }
+        let mut shape = array.shape.clone();
+        shape[2] *= 2;
+        let whole = Array::from_fn(&shape, |at| match at[2] % 2 {
+            0 => array.at(&[at[0], at[1], at[2] / 2, at[3]]),
+            _ => f64::NAN,
         });
         let leaf = leaf(&whole, device);
         let slice = burn::tensor::s![.., .., 0..;2, ..];
@@ -62,17 +60,14 @@ fn run<S: ScoringFunction>(
     device: &Device,
 ) -> BTreeMap<&'static str, Array> {
     let names = ["queries", "keys", "values"];
-    let mut leaves = Vec::new();
-    let mut views = Vec::new();
-    for (name, lay) in names.iter().zip(lay) {
-        let (leaf, view) = lay(&problem.inputs[*name], device);
-        leaves.push(leaf);
-        views.push(view);
-    }
-    let [queries, keys, values] = [0, 1, 2].map(|at| views[at].clone());
+    let laid = names.iter().zip(lay);
+    let (leaves, views): (Vec<_>, Vec<_>) = laid
+        .map(|(name, lay)| lay(&problem.inputs[*name], device))
+        .unzip();
+    let [queries, keys, values] = [0, 1, 2].map(|at: usize| views[at].clone());
     let mask = problem.mask.mask(device);
-    let output =
-        attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
+    let (q, k, v) = (queries.clone(), keys.clone(), values.clone());
+    let output = attention.forward_with_weights(q, k, v, &mask);
     let context = match queries.dims() {
         [_, 1, ..] => {
             let [q, k, v] = [queries, keys, values].map(|view| view.squeeze_dim::<3>(1));
@@ -91,19 +86,16 @@ fn run<S: ScoringFunction>(
         // Carry the gradient through the same view.
         let gradient = Array::read(leaf.grad(&gradients).unwrap());
         let finite = gradient.map(|number| if number.is_finite() { number } else { 1e9 });
-        let plain = device.clone().inner();
-        let view = view_of(&finite, &problem.inputs[*name], lay, &plain);
-        results.insert(name, Array::read(view));
+        results.insert(name, view_of(&finite, &problem.inputs[*name], lay, device));
     }
     results
 }
 
 /// The view that `lay` takes of a leaf, of a gradient in the shape of the leaf.
-fn view_of(gradient: &Array, array: &Array, lay: Lay, device: &Device) -> Tensor<4> {
+fn view_of(gradient: &Array, array: &Array, lay: Lay, device: &Device) -> Array {
     // Lay out the indices of the elements, and look up the gradient of each.
     let numbers: Vec<f64> = (0..array.data.len()).map(|at| at as f64).collect();
-    let numbers = Array::new(&array.shape, numbers);
-    let (leaf, _) = lay(&numbers, &device.clone().autodiff());
+    let (leaf, _) = lay(&Array::new(&array.shape, numbers), device);
     let indices = Array::read(leaf);
     let mut result = Array::full(&array.shape, f64::NAN);
     for (index, gradient) in indices.data.iter().zip(&gradient.data) {
@@ -113,7 +105,7 @@ fn view_of(gradient: &Array, array: &Array, lay: Lay, device: &Device) -> Tensor
             result.data[*index as usize] = *gradient
         }
     }
-    result.f32(device)
+    result
 }
 
 const CONTIGUOUS: Lay = |array, device| {
@@ -121,13 +113,9 @@ const CONTIGUOUS: Lay = |array, device| {
     (leaf.clone(), leaf)
 };
 
-fn check<S: ScoringFunction>(
-    kind: &str,
-    attention: &Attention<S>,
-    problem: &Problem,
-    device: &Device,
-) {
-    let expected = run(attention, problem, [CONTIGUOUS; 3], device);
+check!(EachLayout, |attention, problem, device| {
+    let kind = type_name::<S>();
+    let expected = run(&attention, problem, [CONTIGUOUS; 3], device);
     for (name, lay) in LAYOUTS {
         let choices = [
             [lay, CONTIGUOUS, CONTIGUOUS],
@@ -136,29 +124,25 @@ fn check<S: ScoringFunction>(
             [lay; 3],
         ];
         for (which, choice) in choices.into_iter().enumerate() {
-            let actual = run(attention, problem, choice, device);
+            let actual = run(&attention, problem, choice, device);
             for (result, expected) in &expected {
                 let what = format!("{kind}: {name} ({which}): {result}");
                 assert_close(&what, &actual[result], expected, 2e-6);
             }
         }
     }
-}
+});
 
 #[test]
 fn do_not_matter_forward_or_backward() {
     let masks = [MaskSpec::None, MaskSpec::lens(&[3, 6]), MaskSpec::Causal];
     device::each_training(|device| {
-        for (sizes, mask) in masks
-            .iter()
-            .flat_map(|mask| [(SIZES, mask), (SIZES.with_heads(1), mask)])
-        {
-            let problem = Problem::additive(sizes, mask.clone());
-            let score = problem.additive_score(device, DType::F32);
-            check("additive", &Attention::new(score, 0.0), &problem, device);
-            let problem = Problem::dot_product(sizes, mask.clone());
-            let score = DotProductScoreConfig::new().init();
-            check("dot-product", &Attention::new(score, 0.0), &problem, device);
+        for mask in &masks {
+            for sizes in [SIZES, SIZES.with_heads(1)] {
+                for (_, problem) in Problem::both(sizes, mask) {
+                    problem.with_attention(device, 0.0, &EachLayout);
+                }
+            }
         }
     });
 }
@@ -184,12 +168,10 @@ fn axes_of_size_one_may_come_from_anywhere() {
     // The stride of an axis of size 1 may be anything: take it out of a larger tensor.
     let sizes = SIZES.with_batch(1).with_heads(1).with_queries(1);
     device::each_training(|device| {
-        let problem = Problem::additive(sizes, MaskSpec::lens(&[4]));
-        let score = problem.additive_score(device, DType::F32);
-        check("additive", &Attention::new(score, 0.0), &problem, device);
-        let problem = Problem::dot_product(sizes.with_keys(1), MaskSpec::None);
-        let score = DotProductScoreConfig::new().init();
-        check("dot-product", &Attention::new(score, 0.0), &problem, device);
+        let additive = Problem::additive(sizes, MaskSpec::lens(&[4]));
+        additive.with_attention(device, 0.0, &EachLayout);
+        let dot_product = Problem::dot_product(sizes.with_keys(1), MaskSpec::None);
+        dot_product.with_attention(device, 0.0, &EachLayout);
     });
 }
 
@@ -224,7 +206,6 @@ fn masks_may_be_views() {
 
         let spec = MaskSpec::drawn(4, &[5, 1], 0.6);
         let column = keep(&spec).reshape(&[1, 1, 5, 1]).bool::<4>(device);
-        let expanded = column.expand(shape);
-        check("expanded", Mask::keep(expanded), &spec);
+        check("expanded", Mask::keep(column.expand(shape)), &spec);
     });
 }

@@ -31,48 +31,44 @@ fn tolerance(dtype: DType) -> f64 {
 
 #[test]
 fn is_that_of_pytorch_forward_and_backward() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            for case in reference("masked_softmax") {
-                let inputs = ["scores", "grad_weights"].map(|name| &case.inputs[name]);
-                let [weights, gradient] = match inputs[0].shape.len() {
-                    3 => run::<3>(inputs, &case.mask, (device, dtype)),
-                    _ => run::<4>(inputs, &case.mask, (device, dtype)),
-                };
-                let (what, near) = (format!("{}: {dtype:?}", case.name), tolerance(dtype));
-                assert_close(&what, &weights, &case.outputs["weights"], near);
-                assert_close(&what, &gradient, &case.gradients["scores"], near);
-            }
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        for case in reference("masked_softmax") {
+            let inputs = ["scores", "grad_weights"].map(|name| &case.inputs[name]);
+            let [weights, gradient] = match inputs[0].shape.len() {
+                3 => run::<3>(inputs, &case.mask, (device, dtype)),
+                _ => run::<4>(inputs, &case.mask, (device, dtype)),
+            };
+            let (what, near) = (format!("{}: {dtype:?}", case.name), tolerance(dtype));
+            assert_close(&what, &weights, &case.outputs["weights"], near);
+            assert_close(&what, &gradient, &case.gradients["scores"], near);
         }
-    });
+    }));
 }
 
 #[test]
 fn large_and_very_negative_scores_neither_overflow_nor_vanish() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            for (offset, factor) in [
-                (3e4, 1.0),
-                (-3e4, 1.0),
-                (0.0, 1e4),
-                (-1e37, 0.0),
-                (1e37, 0.0),
-            ] {
-                for (name, mask) in masks(SHAPE) {
-                    let draw = Array::draw(1, &SHAPE);
-                    let scores = draw.map(|number| f64::from((offset + factor * number) as f32));
-                    let gradient = Array::draw(2, &SHAPE);
-                    let inputs = [&scores, &gradient];
-                    let [weights, received] = run::<4>(inputs, &mask, (device, dtype));
-                    let what = format!("{name}: {offset:e} + {factor:e} * draw, {dtype:?}");
-                    let expected = oracle::masked_softmax(&scores, &mask);
-                    assert_close(&what, &weights, &expected, 3e-6);
-                    let expected = oracle::masked_softmax_gradient(&scores, &mask, &gradient);
-                    assert_close(&what, &received, &expected, 3e-6);
-                }
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        for (offset, factor) in [
+            (3e4, 1.0),
+            (-3e4, 1.0),
+            (0.0, 1e4),
+            (-1e37, 0.0),
+            (1e37, 0.0),
+        ] {
+            for (name, mask) in masks(SHAPE) {
+                let draw = Array::draw(1, &SHAPE);
+                let scores = draw.map(|number| f64::from((offset + factor * number) as f32));
+                let gradient = Array::draw(2, &SHAPE);
+                let inputs = [&scores, &gradient];
+                let [weights, received] = run::<4>(inputs, &mask, (device, dtype));
+                let what = format!("{name}: {offset:e} + {factor:e} * draw, {dtype:?}");
+                let expected = oracle::masked_softmax(&scores, &mask);
+                assert_close(&what, &weights, &expected, 3e-6);
+                let expected = oracle::masked_softmax_gradient(&scores, &mask, &gradient);
+                assert_close(&what, &received, &expected, 3e-6);
             }
         }
-    });
+    }));
 }
 
 #[test]

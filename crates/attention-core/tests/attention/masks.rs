@@ -33,12 +33,9 @@ fn lengths_are_clamped_and_broadcast() {
     for lens in [&[0, 7, 3][..], &[-1, 8, most], &[1, 2, least], &[4]] {
         check("lens", &MaskSpec::lens(lens), shape);
     }
+    let all = &[0, 1, 2, 3, 4, 7, 6, 5, 4, 3, -2, 9, 1, 0, 7][..];
     for (what, examples, lens) in [
-        (
-            "all",
-            3,
-            &[0, 1, 2, 3, 4, 7, 6, 5, 4, 3, -2, 9, 1, 0, 7][..],
-        ),
+        ("all", 3, all),
         ("one example", 1, &[0, 1, 7, 3, 9]),
         ("per example as a column", 3, &[6, 0, 2]),
     ] {
@@ -52,7 +49,7 @@ fn a_function_says_what_is_kept() {
     type Attends = fn(usize, usize, usize, usize) -> bool;
     let functions: [(&str, [usize; 4], Attends); 4] = [
         ("intervals", [2, 3, 5, 7], |b, _, i, j| {
-            j >= i && j < i + 2 + b
+            (i..i + 2 + b).contains(&j)
         }),
         ("one example", [1, 1, 5, 7], |_, _, i, j| j < 2 || j <= i),
         ("of heads", [2, 3, 5, 7], |_, h, i, j| j % (h + 2) == i % 2),
@@ -87,28 +84,26 @@ fn a_function_of_another_shape_is_refused() {
         let [queries, rows] = [5, 7].map(|len| Tensor::<3>::ones([2, len, 4], device));
         for (shape, message) in shapes {
             for mask in [neighbours(shape), gaps(shape)] {
+                let [q, k, v] = [&queries, &rows, &rows].map(Tensor::clone);
                 refuses(["Mask::from_fn", message], || {
-                    attention.forward(queries.clone(), rows.clone(), rows.clone(), &mask)
+                    attention.forward(q, k, v, mask)
                 });
             }
         }
+        let prepare = |mask: Mask| attention.prepare(rows.clone(), rows.clone(), mask);
         for mask in [neighbours([2, 1, 5, 6]), gaps([2, 1, 5, 6])] {
-            refuses("axis `keys` expected 7 or 1, got 6", || {
-                attention.prepare(rows.clone(), rows.clone(), &mask)
-            });
+            refuses("axis `keys` expected 7 or 1, got 6", || prepare(mask));
         }
-        refuses("5 keys expected, got 6", || {
-            neighbours([1, 1, 4, 5]) & neighbours([1, 1, 4, 6])
-        });
+        let [five, six] = [5, 6].map(|keys| neighbours([1, 1, 4, keys]));
+        refuses("5 keys expected, got 6", || five & six);
         // A memory of rows of five queries.
-        let memory = attention.prepare(rows.clone(), rows.clone(), neighbours([2, 1, 5, 7]));
-        refuses("axis `queries` expected 1 or 1, got 5", || {
-            attention.attend(queries.clone().narrow(1, 4, 1), &memory, Mask::none())
-        });
-        let beams = memory.expand(2);
-        let six = Mask::from_fn([1, 1, 5, 6], device, |_, _, i, j| j <= i);
+        let memory = prepare(neighbours([2, 1, 5, 7]));
+        let (last, none) = (queries.clone().narrow(1, 4, 1), Mask::none());
+        let expected = "axis `queries` expected 1 or 1, got 5";
+        refuses(expected, || attention.attend(last, &memory, none));
+        let (beams, six) = (memory.expand(2), neighbours([1, 1, 5, 6]));
         refuses("7 keys expected, got 6", || {
-            attention.attend(queries.clone(), &beams, six)
+            attention.attend(queries, &beams, six)
         });
     });
 }
@@ -173,9 +168,8 @@ fn padding_is_of_the_keys_of_each_example() {
         let expected = Array::from_fn(&shape, |at| table.at(&[at[0], at[3]]));
         device::each(|device| {
             let keep = table.bool::<2>(device);
-            let not_padding = Mask::not_padding(keep.clone());
-            let padding = Mask::padding(keep.bool_not());
-            for mask in [not_padding, padding] {
+            let padding = Mask::padding(keep.clone().bool_not());
+            for mask in [Mask::not_padding(keep), padding] {
                 assert_same("padding", &kept(&mask, shape, device), &expected);
             }
         });
@@ -221,8 +215,7 @@ fn lengths_may_have_any_integer_type() {
     device::each(|device| {
         let types = [I64, I32, I16, I8, U32, U16, U8].into_iter();
         for dtype in types.filter(|&dtype| device.supports_dtype(dtype)) {
-            let lens = Tensor::<1, Int>::from_data([100, 3], (device, dtype));
-            let mask = Mask::valid_lens(lens);
+            let mask = Mask::valid_lens(Tensor::from_data([100, 3], (device, dtype)));
             let what = format!("{dtype:?}");
             assert_same(&what, &kept(&mask, shape, device), &spec.table(shape));
             let both = kept(&(mask & Mask::window(260, 20)), shape, device);
@@ -241,10 +234,7 @@ fn lengths_are_clamped_whatever_their_type_holds() {
         Tensor::<1, Int>::from_data(data, (device, dtype))
     };
     let largest = |device: &Device, dtype| match dtype {
-        U64 => {
-            let data = TensorData::from([u64::MAX, (1 << 32) + 3, 5]);
-            Tensor::<1, Int>::from_data(data, (device, dtype))
-        }
+        U64 => Tensor::from_data([u64::MAX, (1 << 32) + 3, 5], (device, dtype)),
         U32 => lens(device, dtype, [i64::from(u32::MAX), 1 << 31, 5]),
         I64 => lens(device, dtype, [i64::MAX, 1 << 32, 5]),
         I32 => lens(device, dtype, [i64::from(i32::MAX), 1 << 30, 5]),

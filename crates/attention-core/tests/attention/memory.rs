@@ -35,17 +35,9 @@ fn each(check: impl Check) {
     });
 }
 
-fn input(problem: &Problem, name: &str, device: &Device) -> Tensor<4> {
-    problem.inputs[name].f32(device)
-}
-
-fn memory<S: ScoringFunction>(
-    attention: &Attention<S>,
-    problem: &Problem,
-    device: &Device,
-) -> Memory {
-    let [keys, values] = ["keys", "values"].map(|name| input(problem, name, device));
-    attention.prepare(keys, values, problem.mask.mask(device))
+fn memory<S: ScoringFunction>(of: &Attention<S>, problem: &Problem, device: &Device) -> Memory {
+    let [_, keys, values] = problem.f32::<4>(device);
+    of.prepare(keys, values, problem.mask.mask(device))
 }
 
 /// Context and gradients of a step and of several queries, which `attend` to the same keys and values.
@@ -59,17 +51,14 @@ fn of_readers(
     let queries = [leaf(1, heads, 1), leaf(2, heads, 4)];
     let rows = [leaf(3, 1, 7), leaf(4, 1, 7)];
     let contexts = attend(queries.clone(), rows.clone());
-    let losses = contexts.clone().map(|context| context.powi_scalar(2).sum());
-    let [of_step, of_several] = losses;
+    let [of_step, of_several] = contexts.clone().map(|context| context.powi_scalar(2).sum());
     let gradients = (of_step + of_several).backward();
-    let of_leaves = queries
-        .iter()
-        .chain(&rows)
-        .map(|leaf| leaf.grad(&gradients).unwrap());
+    let leaves = queries.into_iter().chain(rows);
+    let of_leaves = leaves.map(|leaf| leaf.grad(&gradients).unwrap());
     contexts
         .into_iter()
+        .chain(of_leaves)
         .map(Array::read)
-        .chain(of_leaves.map(Array::read))
         .collect()
 }
 
@@ -108,8 +97,7 @@ fn one_head_may_lack_its_axis() {
 
 /// The examples `chosen` of a problem, with a mask that is the same for each.
 fn examples(problem: &Problem, chosen: &[usize]) -> Problem {
-    let shape = problem.scores_shape();
-    let attended = problem.mask.table(shape);
+    let attended = problem.mask.table(problem.scores_shape());
     let pick = |array: &Array| {
         let mut shape = array.shape.clone();
         shape[0] = chosen.len();
@@ -135,13 +123,13 @@ check!(Selects, |attention, problem, device| {
         let selected = memory.select(indices);
         assert_eq!(selected.batch_size(), chosen.len());
         assert_eq!(selected.num_keys(), SIZES.keys);
-        let expected = examples(problem, chosen).solve();
-        let queries = examples(problem, chosen).inputs["queries"].f32::<4>(device);
+        let chosen = examples(problem, chosen);
+        let (expected, [queries, ..]) = (chosen.solve(), chosen.f32::<4>(device));
         let output = attention.attend_with_weights(queries.clone(), &selected, Mask::none());
         assert_close("weights", output.weights, &expected["weights"], 4e-6);
         assert_close("context", output.context, &expected["context"], 4e-6);
-        let context = Array::read(attention.attend(queries, &selected, Mask::none()));
-        assert_close("context", &context, &expected["context"], 4e-6);
+        let context = attention.attend(queries, &selected, Mask::none());
+        assert_close("context", context, &expected["context"], 4e-6);
     }
 });
 
@@ -161,8 +149,7 @@ check!(Expands, |attention, problem, device| {
         let [_, heads, queries, _] = SHAPE;
         let shape = [chosen.len(), heads, queries, SIZES.query_size];
         expected.set("queries", Array::draw(9, &shape));
-        let queries = expected.inputs["queries"].f32::<4>(device);
-        let expected = expected.solve();
+        let ([queries, ..], expected) = (expected.f32::<4>(device), expected.solve());
         let output = attention.attend_with_weights(queries, &expanded, Mask::none());
         assert_close("weights", output.weights, &expected["weights"], 4e-6);
         assert_close("context", output.context, &expected["context"], 4e-6);
@@ -188,7 +175,7 @@ fn a_mask_of_positions_is_aligned_with_the_queries_of_each_call() {
                 let mut problem = problem.clone();
                 let shape = [SIZES.batch, SIZES.heads, queries, SIZES.query_size];
                 problem.set("queries", Array::draw(8, &shape));
-                let queries = input(&problem, "queries", device);
+                let [queries, ..] = problem.f32::<4>(device);
                 let context = attention.attend(queries, &memory, Mask::none());
                 assert_close("context", context, &problem.solve()["context"], 4e-6);
             }
@@ -211,9 +198,9 @@ fn prepared_keys_may_be_none_at_all() {
             let memory = attention.prepare(keys.clone(), keys.clone(), mask);
             let memory = memory.expand(2);
             assert_eq!((memory.batch_size(), memory.num_keys()), (4, 0));
-            let context = Array::read(attention.attend(queries(), &memory, Mask::none()));
-            assert_eq!(context.shape, [4, 5, 11]);
-            assert_zero("context", &context);
+            let context = attention.attend(queries(), &memory, Mask::none());
+            assert_eq!(context.dims(), [4, 5, 11]);
+            assert_zero("context", context);
             let chosen = memory.select(Tensor::from_ints([3, 3, 0], device));
             assert_eq!((chosen.batch_size(), chosen.num_keys()), (3, 0));
         }
@@ -288,16 +275,15 @@ fn a_memory_of_another_score_is_refused() {
     device::each(|device| {
         let readers = Reader::all(device);
         let reversed = Tensor::<1, Int>::from_ints([1, 0], device);
-        for owner in &readers {
-            let memory = &owner.memory;
+        for Reader { name, memory, read } in &readers {
             let selected = memory.select(reversed.clone());
             for memory in [memory.clone(), memory.expand(3), selected] {
-                (owner.read)(&memory);
-                for other in readers.iter().filter(|other| other.name != owner.name) {
-                    let (to, of) = (other.name, owner.name);
-                    let expected =
-                        format!("memory expected to be prepared for {to}, got one for {of}");
-                    assert_eq!(panic_message(|| (other.read)(&memory)), expected);
+                read(&memory);
+                for other in readers.iter().filter(|other| other.name != *name) {
+                    let to = other.name;
+                    let expected = format!("to be prepared for {to}, got one for {name}");
+                    let message = panic_message(|| (other.read)(&memory));
+                    assert_eq!(message, format!("memory expected {expected}"));
                 }
             }
         }
@@ -322,7 +308,7 @@ fn keys_that_came_projected_are_for_any_score() {
 fn options_of_a_call_go_with_the_memory() {
     device::each(|device| {
         let draw = |seed, rows| Array::draw(seed, &[2, rows, 8]).f32::<3>(device);
-        let rows = || (draw(1, 5), draw(2, 7), draw(3, 7));
+        let (queries, keys, values) = (draw(1, 5), draw(2, 7), draw(3, 7));
         let lens = || Mask::valid_lens(Tensor::from_ints([6, 4], device));
         let options = |mask| AttentionOptions {
             mask,
@@ -335,18 +321,15 @@ fn options_of_a_call_go_with_the_memory() {
                 let attention = $attention;
                 for known in [Mask::none(), lens(), Mask::causal()] {
                     for own in [Mask::none(), Mask::window(2, 1)] {
-                        let (queries, keys, values) = rows();
+                        let [q, k, v] = [&queries, &keys, &values].map(Tensor::clone);
                         let both = options(known.clone() & own.clone());
-                        let whole = attention.forward_with_weights(queries, keys, values, both);
-                        let context = Array::read(whole.context);
-                        let weights = Array::read(whole.weights);
-                        let (queries, keys, values) = rows();
-                        let memory = attention.prepare(keys, values, known.clone());
-                        let got = attention.attend(queries.clone(), &memory, options(own.clone()));
-                        assert_close($what, got, &context, 1e-6);
-                        let got = attention.attend_with_weights(queries, &memory, options(own));
-                        assert_close($what, got.context, &context, 1e-6);
-                        assert_close($what, got.weights, &weights, 1e-6);
+                        let memory = attention.prepare(k.clone(), v.clone(), known.clone());
+                        let whole = attention.forward_with_weights(q.clone(), k, v, both);
+                        let got = attention.attend(q.clone(), &memory, options(own.clone()));
+                        assert_close($what, got, whole.context.clone(), 1e-6);
+                        let got = attention.attend_with_weights(q, &memory, options(own));
+                        assert_close($what, got.context, whole.context, 1e-6);
+                        assert_close($what, got.weights, whole.weights, 1e-6);
                     }
                 }
             };

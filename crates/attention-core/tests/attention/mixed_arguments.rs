@@ -20,16 +20,11 @@ type Other<'a> = &'a dyn Fn(Tensor<4>) -> Tensor<4>;
 fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str, String)> {
     let rows = |len, size| Tensor::<4>::ones([2, 1, len, size], device);
     let of_three = |tensor: Tensor<4>| tensor.squeeze_dim::<3>(1);
-    let (four, three) = (
-        |len, size| other(rows(len, size)),
-        |len, size| of_three(other(rows(len, size))),
-    );
-    let vector = |size: usize| {
-        let tensor = other(Tensor::<4>::ones([1, 1, 1, size], device));
-        tensor.reshape([size])
-    };
+    let four = |len, size| other(rows(len, size));
+    let three = |len, size| of_three(four(len, size));
+    let vector = |size: usize| other(Tensor::ones([1, 1, 1, size], device)).reshape([size]);
     let matrix = |len: usize, size: usize| {
-        let tensor = other(Tensor::<4>::ones([1, 1, len, size], device));
+        let tensor = other(Tensor::ones([1, 1, len, size], device));
         tensor.reshape([len, size])
     };
     let ones = |size: usize| Tensor::<1>::ones([size], device);
@@ -191,17 +186,16 @@ fn another_device_is_named() {
             let message = panic_message(|| attention.forward(rows(), rows(), rows(), &mask));
             assert_names(&message, ["mask", "scores"], [name, "NdArray"]);
         }
-        let message =
-            panic_message(|| lens() & Mask::valid_lens(Tensor::from_ints([3, 5], &device)));
+        let here = Mask::valid_lens(Tensor::from_ints([3, 5], &device));
+        let message = panic_message(|| lens() & here);
         assert_names(&message, ["second mask", "first mask"], ["NdArray", name]);
         let memory = attention.prepare(rows(), rows(), Mask::none());
         let message = panic_message(|| memory.select(Tensor::from_ints([1], &ndarray)));
         assert_names(&message, ["indices", "keys"], [name, "NdArray"]);
-        let targets = || Tensor::from_ints([0, 1], &ndarray);
         let flat = |len, size| Tensor::<2>::ones([len, size], &device);
         let message = panic_message(|| {
             let factors = Tensor::ones([2], &device);
-            let targets = ClassTargets::new(targets(), factors);
+            let targets = ClassTargets::new(Tensor::from_ints([0, 1], &ndarray), factors);
             linear_cross_entropy(flat(2, 3), flat(3, 5), None, targets)
         });
         assert_names(&message, ["targets", "input"], [name, "NdArray"]);

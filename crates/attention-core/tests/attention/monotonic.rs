@@ -5,7 +5,9 @@ use attention_core::stateful::{
     expected_alignment,
 };
 use attention_core::{AdditiveScore, AttentionOutput, Mask};
-use attention_tests::{Array, MaskSpec, assert_close, assert_same, assert_zero, device};
+use attention_tests::{
+    Array, MaskSpec, assert_close, assert_same, assert_zero, device, parameters,
+};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 
@@ -51,52 +53,48 @@ fn spread(keys: usize) -> Array {
 
 #[test]
 fn the_expected_alignment_is_that_of_the_recursion() {
-    device::each(|device| {
-        for dtype in device::dtypes(device) {
-            for keys in [1, 2, 3, 8, 13, 200] {
-                let (choose, previous) = (probabilities(keys), spread(keys));
-                let of = |array: &Array| array.tensor(device, dtype);
-                let actual = expected_alignment(of(&choose), of(&previous));
-                let expected = recursion(&choose, &previous);
-                let tolerance = 4.0 * device::epsilon(dtype);
-                let what = format!("{keys} keys, {dtype:?}");
-                assert_close(&what, actual, &expected, tolerance);
-            }
+    device::each(device::in_each_type(|(device, dtype)| {
+        for keys in [1, 2, 3, 8, 13, 200] {
+            let (choose, previous) = (probabilities(keys), spread(keys));
+            let of = |array: &Array| array.tensor(device, dtype);
+            let actual = expected_alignment(of(&choose), of(&previous));
+            let expected = recursion(&choose, &previous);
+            let tolerance = 4.0 * device::epsilon(dtype);
+            let what = format!("{keys} keys, {dtype:?}");
+            assert_close(&what, actual, &expected, tolerance);
         }
-    });
+    }));
 }
 
 #[test]
 fn its_gradients_are_those_of_the_recursion() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            // f32 differences would drown in rounding; the gradients of f32 must equal the gradients of f64.
-            let keys = 40;
-            let (choose, previous) = (probabilities(keys), spread(keys));
-            let received = Array::draw(7, &[4, keys]);
-            let p = choose.leaf::<2>(device, dtype);
-            let a = previous.leaf::<2>(device, dtype);
-            let loss = expected_alignment(p.clone(), a.clone()) * received.tensor(device, dtype);
-            let gradients = loss.sum().backward();
-            // The recursion is linear in each single probability, so a difference is exact.
-            let derivative = |choose: &Array, previous: &Array, at: &[usize], of_p: bool| {
-                let at_number = |number: f64| {
-                    let (mut choose, mut previous) = (choose.clone(), previous.clone());
-                    let array = if of_p { &mut choose } else { &mut previous };
-                    *array.at_mut(at) = number;
-                    recursion(&choose, &previous).dot(&received)
-                };
-                at_number(1.0) - at_number(0.0)
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        // f32 differences would drown in rounding; the gradients of f32 must equal the gradients of f64.
+        let keys = 40;
+        let (choose, previous) = (probabilities(keys), spread(keys));
+        let received = Array::draw(7, &[4, keys]);
+        let p = choose.leaf::<2>(device, dtype);
+        let a = previous.leaf::<2>(device, dtype);
+        let loss = expected_alignment(p.clone(), a.clone()) * received.tensor(device, dtype);
+        let gradients = loss.sum().backward();
+        // The recursion is linear in each single probability, so a difference is exact.
+        let derivative = |choose: &Array, previous: &Array, at: &[usize], of_p: bool| {
+            let at_number = |number: f64| {
+                let (mut choose, mut previous) = (choose.clone(), previous.clone());
+                let array = if of_p { &mut choose } else { &mut previous };
+                *array.at_mut(at) = number;
+                recursion(&choose, &previous).dot(&received)
             };
-            let tolerance = 1e3 * f64::EPSILON + 16.0 * device::epsilon(dtype);
-            for (what, leaf, of_p) in [("choose", &p, true), ("previous", &a, false)] {
-                let expected = |at: &[usize]| derivative(&choose, &previous, at, of_p);
-                let expected = Array::from_fn(&choose.shape, expected);
-                let actual = Array::read(leaf.grad(&gradients).unwrap());
-                assert_close(what, &actual, &expected, tolerance);
-            }
+            at_number(1.0) - at_number(0.0)
+        };
+        let tolerance = 1e3 * f64::EPSILON + 16.0 * device::epsilon(dtype);
+        for (what, leaf, of_p) in [("choose", &p, true), ("previous", &a, false)] {
+            let expected = |at: &[usize]| derivative(&choose, &previous, at, of_p);
+            let expected = Array::from_fn(&choose.shape, expected);
+            let actual = Array::read(leaf.grad(&gradients).unwrap());
+            assert_close(what, &actual, &expected, tolerance);
         }
-    });
+    }));
 }
 
 /// Attention to keys that say themselves whether to stop: the energy is the sign of a key times `gain`.
@@ -133,8 +131,8 @@ fn a_hard_step_stops_at_the_first_key_that_will_do() {
         // The only key of the second example that would do is padding.
         let memory = attention.prepare(keys, values, MaskSpec::lens(&[6, 5]).mask(device));
         let query = || Tensor::<3>::zeros([2, 1, 1], device);
-        let (output, state) =
-            attention.step_hard(query(), &memory, attention.initial_state(&memory));
+        let start = attention.initial_state(&memory);
+        let (output, state) = attention.step_hard(query(), &memory, start);
         let weights = Array::read(output.weights);
         assert_eq!(weights.data[..6], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
         assert_eq!(weights.data[6..], [0.0; 6]);
@@ -204,9 +202,8 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
         // The explicit soft step is repeatable there.
         let soft = || {
             let memory = frozen.prepare(keys.clone(), keys.clone(), Mask::none());
-            let (output, _) =
-                frozen.step_soft(query.clone(), &memory, frozen.initial_state(&memory));
-            Array::read(output.weights)
+            let start = frozen.initial_state(&memory);
+            Array::read(frozen.step_soft(query.clone(), &memory, start).0.weights)
         };
         assert!(between(&soft()), "{:?}", soft());
         assert_same("soft", &soft(), &soft());
@@ -214,9 +211,9 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
     device::each(|device| {
         let (attention, keys, query) = noisy(device);
         let memory = attention.prepare(keys.clone(), keys, Mask::none());
-        let step =
-            attention.step_with_weights(query.clone(), &memory, attention.initial_state(&memory));
-        let hard = attention.step_hard(query, &memory, attention.initial_state(&memory));
+        let start = || attention.initial_state(&memory);
+        let step = attention.step_with_weights(query.clone(), &memory, start());
+        let hard = attention.step_hard(query, &memory, start());
         assert_same("a device without gradients", step.0.weights, hard.0.weights);
     });
 }
@@ -234,11 +231,8 @@ fn a_hard_step_has_the_gradients_of_its_value_only() {
         let of_values = Array::read(values.grad(&gradients).unwrap());
         let chosen = Array::from_fn(&[2, 6, 1], |at| f64::from(at[1] == [2, 5][at[0]]));
         assert_same("values", &of_values, &chosen);
-        let gain = attention.score.gain.as_ref().unwrap();
-        let of_gain = gain.val().grad(&gradients);
-        if let Some(gradient) = of_gain {
-            assert_zero("gain", gradient);
-        }
+        let gain = attention.score.gain.as_ref().unwrap().val();
+        assert_zero("gain", &parameters::gradient(&gain, Some(&gradients)));
     });
 }
 
@@ -273,13 +267,11 @@ fn steps_are_soft_if_one_of_their_tensors_trains() {
             let moved = |tensor: Tensor<3>, of| Array::read(tensor).f32::<3>(on(of));
             let (query, values) = (moved(query, "query"), moved(keys.clone(), "values"));
             let memory = attention.prepare(moved(keys, "keys"), values, Mask::none());
-            let mut previous = attention.initial_state(&memory).previous;
+            let mut start = attention.initial_state(&memory);
             if part == "state" {
-                previous = previous.autodiff();
+                start.previous = start.previous.autodiff();
             }
-            let start = || MonotonicState {
-                previous: previous.clone(),
-            };
+            let start = || start.clone();
             let weights = |(output, _): (AttentionOutput<3>, _)| Array::read(output.weights);
             let step = weights(attention.step_with_weights(query.clone(), &memory, start()));
             let soft = weights(attention.step_soft(query.clone(), &memory, start()));

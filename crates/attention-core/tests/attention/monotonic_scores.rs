@@ -9,7 +9,7 @@ use attention_tests::{
     assert_same, device, near_reference, oracle, parameters, refuses,
 };
 use burn::module::Module;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
 const BATCH: usize = 2;
 const STEPS: usize = 3;
@@ -48,8 +48,8 @@ fn of_bilinear([queries, keys]: [&Array; 2], parameters: &Outcome) -> Array {
 }
 
 fn of_additive([queries, keys]: [&Array; 2], parameters: &Outcome) -> Array {
-    let [w_q, w_k, w_v] =
-        ["query", "key", "value"].map(|layer| &parameters[&format!("score.{layer}.weight")]);
+    let weight = |layer| &parameters[&format!("score.{layer}.weight")];
+    let [w_q, w_k, w_v] = ["query", "key", "value"].map(weight);
     oracle::additive_scores([queries, keys, w_q, w_k, w_v])
 }
 
@@ -88,10 +88,7 @@ fn case<S: ScoringFunction>(
             _ => Array::draw(seed, &value.shape),
         }
     });
-    let input = |name: &str, seed, rows, size| {
-        let drawn = Array::draw(seed, &[BATCH, rows, size]);
-        (name.to_string(), drawn)
-    };
+    let input = |name: &str, seed, len, size| (name.into(), Array::draw(seed, &[BATCH, len, size]));
     let inputs = Outcome::from([
         input("queries", 1, STEPS, 3),
         input("keys", 2, KEYS, key_size),
@@ -184,10 +181,9 @@ impl<S: ScoringFunction> Case<S> {
         let (mut contexts, mut weights) = (Vec::new(), Vec::new());
         for step in 0..STEPS {
             let query = queries.clone().narrow(1, step, 1);
-            let (output, next) = if is_soft {
-                attention.step_soft(query, &memory, state)
-            } else {
-                attention.step_hard(query, &memory, state)
+            let (output, next) = match is_soft {
+                true => attention.step_soft(query, &memory, state),
+                false => attention.step_hard(query, &memory, state),
             };
             contexts.push(output.context);
             weights.push(output.weights);
@@ -219,8 +215,8 @@ impl<S: ScoringFunction> Case<S> {
         let parameters = parameters::values(&self.attention);
         let loss = |inputs: &Outcome, parameters: &Outcome| {
             let outcome = self.soft(inputs, parameters);
-            outcome["context"].dot(&inputs["grad_context"])
-                + outcome["weights"].dot(&inputs["grad_weights"])
+            let of = |name: &str| outcome[name].dot(&inputs[&format!("grad_{name}")]);
+            of("context") + of("weights")
         };
         let mut found = Outcome::new();
         for name in ["queries", "keys", "values"] {
@@ -277,8 +273,7 @@ impl Test for Hard {
     fn run<S: ScoringFunction>(&self, case: &Case<S>, on: On) {
         let expected = case.hard();
         // Some walk stops, and some goes beyond the first key.
-        let weights = &expected["weights"];
-        let beyond = weights.masked_fill(0.0, |at| at[2] == 0);
+        let beyond = expected["weights"].masked_fill(0.0, |at| at[2] == 0);
         assert!(beyond.magnitude() == 1.0, "{}", case.name);
         let actual = case.steps(&case.inputs, false, on);
         assert_same(case.name, &actual["weights"], &expected["weights"]);
@@ -329,14 +324,10 @@ impl Test for Half {
 
 #[test]
 fn half_precision() {
-    device::each_training(|device| {
-        for dtype in [DType::F16, DType::BF16] {
-            if device::computes(device, dtype) {
-                let tolerance = 16.0 * device::epsilon(dtype);
-                each_score(&Half(tolerance), (device, dtype));
-            }
-        }
-    });
+    device::each_training(device::in_half_types(|(device, dtype)| {
+        let tolerance = 16.0 * device::epsilon(dtype);
+        each_score(&Half(tolerance), (device, dtype));
+    }));
 }
 
 #[test]

@@ -27,9 +27,8 @@ fn identity(size: usize, (device, dtype): On) -> Linear {
 fn one_head_with_identity_projections_is_plain_attention() {
     device::each(device::in_each_type(|on @ (device, _)| {
         let inputs = inputs([HIDDENS; 3], HIDDENS);
-        let mut module = MultiHeadAttentionConfig::new(HIDDENS, 1)
-            .with_output(false)
-            .init(device);
+        let config = MultiHeadAttentionConfig::new(HIDDENS, 1).with_output(false);
+        let mut module = config.init(device);
         for projection in [&mut module.query, &mut module.key, &mut module.value] {
             *projection = identity(HIDDENS, on);
         }
@@ -40,8 +39,7 @@ fn one_head_with_identity_projections_is_plain_attention() {
             let attention = &module.attention;
             let expected = attention.forward(q.clone(), k.clone(), v.clone(), &mask);
             let actual = module.forward(q, k, v, &mask);
-            let [actual, expected] = [actual, expected].map(Array::read);
-            assert_close(name, &actual, &expected, roundings(8.0, on));
+            assert_close(name, actual, expected, roundings(8.0, on));
         }
     }));
 }
@@ -52,11 +50,8 @@ fn by_hand<S: ScoringFunction>(
     [queries, keys, values]: [Tensor<3>; 3],
     mask: impl Fn(usize) -> Mask,
 ) -> Tensor<3> {
-    let [queries, keys, values] = [
-        module.query.forward(queries),
-        module.key.forward(keys),
-        module.value.forward(values),
-    ];
+    let (queries, keys) = (module.query.forward(queries), module.key.forward(keys));
+    let values = module.value.forward(values);
     let part = |rows: &Tensor<3>, head: usize| {
         let size = rows.dims()[2] / HEADS;
         rows.clone().narrow(2, head * size, size)
@@ -80,16 +75,14 @@ fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHeadAttention
         let table = mask.table(SHAPE);
         let of_head = |head: usize| {
             let [batch, _, queries, keys] = SHAPE;
-            let keep = Array::from_fn(&[batch, queries, keys], |at| {
-                table.at(&[at[0], head, at[1], at[2]])
-            });
+            let of_head = |at: &[usize]| table.at(&[at[0], head, at[1], at[2]]);
+            let keep = Array::from_fn(&[batch, queries, keys], of_head);
             Mask::keep(keep.bool::<3>(device))
         };
         let expected = by_hand(module, tensors(&inputs, on), of_head);
         let [q, k, v] = tensors(&inputs, on);
         let actual = module.forward(q, k, v, mask.mask(device));
-        let [actual, expected] = [actual, expected].map(Array::read);
-        assert_close(name, &actual, &expected, roundings(24.0, on));
+        assert_close(name, actual, expected, roundings(24.0, on));
     }
 }
 
@@ -151,14 +144,14 @@ fn prepared_keys_are_forward() {
 
         let [q, k, v] = tensors(&inputs, on);
         let swapped = Tensor::<1, Int>::from_ints([1, 0], device);
-        let memory = module.prepare(k, v, lens.mask(device));
-        let memory = memory.select(swapped.clone());
-        let actual =
-            Array::read(module.attend(q.clone().select(0, swapped), &memory, Mask::none()));
-        let examples = Array::from_fn(&actual.shape, |at| {
-            expected["context"].at(&[1 - at[0], at[1], at[2]])
-        });
-        assert_close("select", &actual, &examples, roundings(16.0, on));
+        let memory = module
+            .prepare(k, v, lens.mask(device))
+            .select(swapped.clone());
+        let actual = module.attend(q.select(0, swapped), &memory, Mask::none());
+        let context = &expected["context"];
+        let swapped = |at: &[usize]| context.at(&[1 - at[0], at[1], at[2]]);
+        let examples = Array::from_fn(&context.shape, swapped);
+        assert_close("select", actual, &examples, roundings(16.0, on));
     }));
 }
 
@@ -180,8 +173,7 @@ fn packed_projections_give_the_same_bits() {
                 assert_same(format!("call {call}"), &forward(&module), &expected);
             }
             // The weights are those from when they were packed.
-            let layer = module.query.clone();
-            module.query.weight = layer.weight.map(|weight| weight * 2.0);
+            module.query.weight = module.query.weight.clone().map(|weight| weight * 2.0);
             assert_same("other weights", &forward(&module), &expected);
             module.pack();
             assert_ne!(forward(&module), expected);
@@ -318,7 +310,6 @@ fn bad_input_is_named() {
         module.forward(rows(5, 12), rows(7, 12), rows(6, 12), Mask::none())
     });
     let keep = Mask::keep(Tensor::<4>::ones([2, 2, 5, 7], device).bool());
-    refuses("heads", || {
-        module.forward(rows(5, 12), rows(7, 12), rows(7, 12), keep)
-    });
+    let [q, k, v] = [5, 7, 7].map(|len| rows(len, 12));
+    refuses("heads", || module.forward(q, k, v, keep));
 }

@@ -44,19 +44,15 @@ fn a_batch_of_one_serves_all_examples() {
             let output = module.forward_with_weights(q.clone(), k.clone(), v.clone(), &mask);
             [module.forward(q, k, v, mask), output.mean_weights()].map(Array::read)
         };
-        let pairs = [
-            (
-                [queries.clone(), text.clone(), text.clone()],
-                [queries, every(&text), every(&text)],
-            ),
-            (
-                [draw(3, [1, 2, HIDDENS]), every(&text), every(&text)],
-                [every(&draw(3, [1, 2, HIDDENS])), every(&text), every(&text)],
-            ),
-        ];
-        for (one, expanded) in pairs {
-            assert_all_close("batch of 1", &forward(one), &forward(expanded), 1e-6);
-        }
+        let (query, texts) = (draw(3, [1, 2, HIDDENS]), every(&text));
+        let of = |rows: [&Tensor<3>; 3]| forward(rows.map(Tensor::clone));
+        let (one, all) = (of([&queries, &text, &text]), of([&queries, &texts, &texts]));
+        assert_all_close("one text", &one, &all, 1e-6);
+        let (one, all) = (
+            of([&query, &texts, &texts]),
+            of([&every(&query), &texts, &texts]),
+        );
+        assert_all_close("one query", &one, &all, 1e-6);
     });
 }
 
@@ -77,8 +73,8 @@ fn learned_keys_are_in_every_call() {
         };
         let own = AttentionOptions::from(&options.mask);
         let outputs = [(&module, own), (&plain, options)].map(|(module, options)| {
-            let output =
-                module.forward_with_weights(rows.clone(), rows.clone(), rows.clone(), options);
+            let [q, k, v] = [(); 3].map(|()| rows.clone());
+            let output = module.forward_with_weights(q, k, v, options);
             assert_eq!(output.weights.dims(), [2, HEADS, 3, 5]);
             let rest = functional::weight_of_no_key(output.weights);
             let ones = Array::full(&[2, HEADS, 3, 1], 1.0);

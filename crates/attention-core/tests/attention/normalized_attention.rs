@@ -70,28 +70,19 @@ struct Decoding(Normalizer);
 impl Check for Decoding {
     fn check<S: ScoringFunction>(&self, attention: Attention<S>, case: &Problem, device: &Device) {
         let attention = attention.with_normalizer(self.0);
-        let [queries, keys, values] =
-            ["queries", "keys", "values"].map(|name| case.inputs[name].f32::<3>(device));
+        let [queries, keys, values] = case.f32::<3>(device);
         let mask = case.mask.mask(device);
-        let expected =
-            attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
+        let (q, k, v) = (queries.clone(), keys.clone(), values.clone());
+        let expected = attention.forward_with_weights(q, k, v, &mask);
         let memory = StatefulAttention::prepare(&attention, keys, values, mask);
-        let mut contexts = Vec::new();
-        let mut weights = Vec::new();
-        for query in queries.split(1, 1) {
+        let steps = queries.split(1, 1).into_iter().map(|query| {
             let (context, ()) = attention.step(query.clone(), &memory, ());
             let (output, ()) = attention.step_with_weights(query, &memory, ());
-            contexts.push(context);
-            weights.push(output.weights);
-        }
-        let pairs = [
-            ("context", contexts, expected.context),
-            ("weights", weights, expected.weights),
-        ];
-        for (name, steps, expected) in pairs {
-            let steps = Array::read(Tensor::cat(steps, 1));
-            assert_close(name, &steps, expected, 1e-5);
-        }
+            (context, output.weights)
+        });
+        let (contexts, weights) = steps.unzip();
+        assert_close("context", Tensor::cat(contexts, 1), expected.context, 1e-5);
+        assert_close("weights", Tensor::cat(weights, 1), expected.weights, 1e-5);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use attention_core::{Mask, Normalizer};
 use attention_tests::{
-    Array, MaskSpec, assert_all_close, assert_close, assert_same, assert_zero, device, masks,
-    normalizers, oracle,
+    Array, MaskSpec, assert_all_close, assert_all_same, assert_close, assert_same, assert_zero,
+    device, masks, normalizers, oracle, parameters,
 };
 use burn::tensor::{DType, Device, Tensor};
 
@@ -22,12 +22,9 @@ fn run(
     let weights = normalizer.weights(scores.clone(), &mask.mask(device));
     assert_eq!(weights.dtype(), dtype);
     let loss = (weights.clone() * received.tensor(device, dtype)).sum();
-    let gradient = if loss.is_tracked() {
-        Array::read(scores.grad(&loss.backward()).unwrap())
-    } else {
-        Array::full(&scores.dims(), 0.0)
-    };
     assert_eq!(loss.is_tracked(), normalizer != Normalizer::Hardmax);
+    let gradients = loss.is_tracked().then(|| loss.backward());
+    let gradient = parameters::gradient(&scores, gradients.as_ref());
     [Array::read(weights), gradient]
 }
 
@@ -162,9 +159,7 @@ fn only_differences_of_scores_count() {
         let received = Array::draw(6, &SHAPE);
         let (sparsemax, none) = (Normalizer::Sparsemax, MaskSpec::None);
         let run = |scores| run(sparsemax, scores, &none, &received, device, DType::F32);
-        for (far, near) in run(&far).iter().zip(&run(&near)) {
-            assert_same("far from 0", far, near);
-        }
+        assert_all_same("far from 0", &run(&far), &run(&near));
     });
 }
 
@@ -215,13 +210,13 @@ fn equal_scores_share_in_sparsemax_and_the_first_wins_in_hardmax() {
             assert!((actual - expected).abs() < 1e-7, "{sparse:?}");
         }
         let first = |at: [usize; 4]| {
-            let rows = at.map(|at| (0..4).map(move |key| f64::from(key == at)));
-            rows.into_iter().flatten().collect::<Vec<f64>>()
+            at.map(|at| [0, 1, 2, 3].map(|key| f64::from(key == at)))
+                .concat()
         };
         let found = weights(Normalizer::Hardmax, &Mask::none());
         assert_eq!(found, first([0, 1, 0, 0]));
-        let late = MaskSpec::Keep(Array::from_fn(&[1, 4], |at| f64::from(at[1] > 1)));
-        let mask = late.mask(device);
+        let late = Array::from_fn(&[1, 4], |at| f64::from(at[1] > 1));
+        let mask = MaskSpec::Keep(late).mask(device);
         assert_eq!(weights(Normalizer::Hardmax, &mask), first([2, 3, 3, 2]));
     });
 }
@@ -233,8 +228,7 @@ fn masked_scores_reach_neither_weights_nor_gradients() {
         let drawn = ("drawn", MaskSpec::drawn(5, &SHAPE, 0.6));
         for (name, mask) in masks(SHAPE).into_iter().chain([drawn]) {
             let attended = mask.table(SHAPE);
-            let fill =
-                |array: &Array, number| array.masked_fill(number, |at| attended.at(at) == 0.0);
+            let fill = |of: &Array, number| of.masked_fill(number, |at| attended.at(at) == 0.0);
             for normalizer in normalizers::ALL {
                 let run = |scores: &Array, received: &Array| {
                     run(normalizer, scores, &mask, received, device, DType::F32)
@@ -244,12 +238,10 @@ fn masked_scores_reach_neither_weights_nor_gradients() {
                 assert_zero(name, &masked);
                 for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e38, -3e38] {
                     let what = format!("{normalizer:?}: {name}: {poison}");
-                    for dirty in [
-                        run(&fill(&scores, poison), &received),
-                        run(&scores, &fill(&received, poison)),
-                    ] {
-                        assert_same(&what, &dirty[0], &clean[0]);
-                        assert_same(format!("{what}: gradient"), &dirty[1], &clean[1]);
+                    let dirty_scores = run(&fill(&scores, poison), &received);
+                    let dirty_gradient = run(&scores, &fill(&received, poison));
+                    for dirty in [dirty_scores, dirty_gradient] {
+                        assert_all_same(&what, &dirty, &clean);
                     }
                 }
             }
@@ -275,8 +267,7 @@ fn a_score_of_minus_infinity_masks_its_key() {
                 let actual = run(&infinite, &other);
                 let what = format!("{normalizer:?}: {other:?}");
                 if normalizer == Normalizer::Softmax {
-                    assert_same(&what, &actual[0], &expected[0]);
-                    assert_same(&what, &actual[1], &expected[1]);
+                    assert_all_same(&what, &actual, &expected);
                 }
                 assert_close(&what, &actual[0], &expected[0], 1e-7);
                 assert_close(&what, &actual[1], &expected[1], 1e-6);
@@ -342,18 +333,16 @@ fn sizes_of_zero_and_one() {
 
 #[test]
 fn half_precision_rounds_once() {
-    device::each(|device| {
-        for dtype in device::half_types(device) {
-            let scores = Array::draw(9, &SHAPE);
-            let mask = MaskSpec::lens(&[0, 5]);
-            for normalizer in [Normalizer::Sparsemax, Normalizer::Hardmax] {
-                let weights = normalizer.weights(scores.tensor(device, dtype), &mask.mask(device));
-                assert_eq!(weights.dtype(), dtype);
-                let expected = normalizers::weights(normalizer, &scores, &mask);
-                assert_close("half", weights, &expected, device::epsilon(dtype));
-            }
+    device::each(device::in_half_types(|(device, dtype)| {
+        let scores = Array::draw(9, &SHAPE);
+        let mask = MaskSpec::lens(&[0, 5]);
+        for normalizer in [Normalizer::Sparsemax, Normalizer::Hardmax] {
+            let weights = normalizer.weights(scores.tensor(device, dtype), &mask.mask(device));
+            assert_eq!(weights.dtype(), dtype);
+            let expected = normalizers::weights(normalizer, &scores, &mask);
+            assert_close("half", weights, &expected, device::epsilon(dtype));
         }
-    });
+    }));
 }
 
 /// Far out on the tail of a kernel some scores underflow beside others that just do not.
@@ -362,16 +351,9 @@ fn what_underflows_has_no_gradient() {
     device::each_training(|device| {
         let scores = Array::new(&[1, 1, 1, 2], [-87.0, -110.0]);
         let received = Array::new(&[1, 1, 1, 2], [1000.0, 3.0]);
-        let run = |normalizer, scores: &Array| {
-            run(
-                normalizer,
-                scores,
-                &MaskSpec::None,
-                &received,
-                device,
-                DType::F32,
-            )
-        };
+        let (none, dtype) = (MaskSpec::None, DType::F32);
+        let run =
+            |normalizer, scores: &Array| run(normalizer, scores, &none, &received, device, dtype);
         let expected = [
             Array::new(&[1, 1, 1, 2], [1.0, 0.0]),
             Array::full(&[1, 1, 1, 2], 0.0),

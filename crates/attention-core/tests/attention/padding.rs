@@ -96,8 +96,8 @@ fn a_key_reaches_only_the_queries_that_attend_to_it() {
                             let dirty = dirty.run(device, DType::F32, path);
                             let what = format!("{kind}: {name}: {path:?}: {poison} in {input}");
                             for (output, clean) in &clean {
-                                let [clean, dirty] = [clean, &dirty[output]]
-                                    .map(|array| without_witnesses(array, &mask, place));
+                                let others = |of| without_witnesses(of, &mask, place);
+                                let (dirty, clean) = (others(&dirty[output]), others(clean));
                                 assert_same(format!("{what}: {output}"), &dirty, &clean);
                             }
                         }
@@ -122,13 +122,12 @@ fn a_nan_reaches_every_query_that_attends_to_it() {
                         let dirty = problem.with_rows(input, &chosen, f64::NAN);
                         let dirty = dirty.run(device, DType::F32, path);
                         let context = &dirty["context"];
+                        let what = format!("{kind}: {name}: {path:?}: {input}");
                         for query in 0..SIZES.queries {
                             let attends = mask.attends(SHAPE, [1, 2, query, 2]);
                             for component in 0..SIZES.value_size {
                                 let number = context.at(&[1, 2, query, component]);
-                                let what =
-                                    format!("{kind}: {name}: {path:?}: {input}: query {query}");
-                                assert_eq!(number.is_nan(), attends, "{what}: {number}");
+                                assert_eq!(number.is_nan(), attends, "{what}: query {query}");
                             }
                         }
                     }

@@ -83,11 +83,8 @@ impl PairwiseTerm for LeakyRelu {
     #[inline(always)]
     fn derivatives<E: Real, S: Simd<E>>(&self, simd: S, query: S::V, key: S::V) -> [S::V; 2] {
         let is_negative = simd.less(simd.add(query, key), simd.zero());
-        [simd.select(
-            is_negative,
-            simd.splat(E::from_f64(SLOPE)),
-            simd.splat(E::ONE),
-        ); 2]
+        let (slope, one) = (simd.splat(E::from_f64(SLOPE)), simd.splat(E::ONE));
+        [simd.select(is_negative, slope, one); 2]
     }
 }
 
@@ -123,10 +120,8 @@ impl PairwiseScore {
                 .with_bias(false)
                 .init(device)
         };
-        let normal = Initializer::Normal {
-            mean: 0.0,
-            std: 0.3,
-        };
+        let (mean, std) = (0.0, 0.3);
+        let normal = Initializer::Normal { mean, std };
         Self {
             query: linear(query),
             key: linear(key),
@@ -231,13 +226,9 @@ fn masked_pairs_give_a_weight_no_gradient() {
 }
 
 fn check_masked_pairs(num_queries: usize, device: &Device) {
-    let draw =
-        |seed, shape: [usize; 4]| Array::draw(seed, &shape).map(|x| x + 3.0).f32::<4>(device);
-    let (queries, keys, values) = (
-        draw(1, [2, 2, num_queries, 5]),
-        draw(2, [2, 2, 4, 5]),
-        draw(3, [2, 2, 4, 3]),
-    );
+    let draw = |seed, rows, size| Array::draw(seed, &[2, 2, rows, size]).map(|x| x + 3.0);
+    let drawn = [draw(1, num_queries, 5), draw(2, 4, 5), draw(3, 4, 3)];
+    let [queries, keys, values] = drawn.map(|of| of.f32::<4>(device));
     let gradient = |fused: bool| {
         let weight = Array::draw(4, &[5]).f32::<1>(device).require_grad();
         let mask = Mask::causal();
@@ -260,13 +251,11 @@ fn check_masked_pairs(num_queries: usize, device: &Device) {
 #[test]
 fn a_single_query_is_a_row_of_many() {
     device::each_training(|device| {
-        let attention =
-            PairwiseScore::new(LeakyRelu, [SIZES.query_size, SIZES.key_size], true, device);
-        let attention = Attention::new(attention, 0.0);
+        let sizes = [SIZES.query_size, SIZES.key_size];
+        let attention = Attention::new(PairwiseScore::new(LeakyRelu, sizes, true, device), 0.0);
         let problem = Problem::dot_product(SIZES, MaskSpec::None);
         let all = problem.run_with(&attention, device, DType::F32, Path::Forward);
-        let queries = problem.inputs["queries"].f32::<4>(device);
-        let [keys, values] = ["keys", "values"].map(|name| problem.inputs[name].f32::<4>(device));
+        let [queries, keys, values] = problem.f32::<4>(device);
         let steps = (0..SIZES.queries).map(|at| {
             let query = queries.clone().narrow(2, at, 1);
             attention.forward(query, keys.clone(), values.clone(), Mask::none())

@@ -63,8 +63,7 @@ fn a_bias_of_the_heads_of_keys_is_refused() {
     let memory = module.prepare(rows(), rows(), none());
     let parts = ["4 heads expected for", "got one of 2"];
     refuses(parts, || module.forward(rows(), rows(), rows(), none()));
-    refuses(parts, || {
-        module.forward_with_weights(rows(), rows(), rows(), none())
-    });
+    let [q, k, v] = [(); 3].map(|()| rows());
+    refuses(parts, || module.forward_with_weights(q, k, v, none()));
     refuses(parts, || module.attend(rows(), &memory, none()));
 }

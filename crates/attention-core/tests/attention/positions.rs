@@ -6,8 +6,7 @@ use attention_core::position::{
 };
 use attention_core::score::{Biased, DotProductScoreConfig, PositionTerm, ScoreKernel};
 use attention_core::{
-    AdditiveScore, Attention, DotProductScore, Mask, MultiHeadAttentionConfig, Normalizer,
-    ScoringFunction,
+    Attention, DotProductScore, Mask, MultiHeadAttentionConfig, Normalizer, ScoringFunction,
 };
 use attention_tests::{
     Array, Case, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_same,
@@ -50,24 +49,22 @@ fn check_case<S: ScoringFunction>(case: &Case, score: S, (device, dtype): (&Devi
 fn attention_with_biases_of_positions_is_what_pytorch_computes() {
     let cases = reference("positions");
     let case = |name: &str| cases.iter().find(|case| case.name == name).unwrap();
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            let on = (device, dtype);
-            check_case(case("alibi"), Biased::new(dot(), alibi(3)), on);
-            let both = AlibiConfig::new(3).with_bidirectional(true).init();
-            check_case(case("alibi_bidirectional"), Biased::new(dot(), both), on);
-            for (name, bidirectional) in [("t5", true), ("t5_causal", false)] {
-                let mut bias = RelativePositionBiasConfig::new(3)
-                    .with_num_buckets(8)
-                    .with_max_distance(6)
-                    .with_bidirectional(bidirectional)
-                    .init(device);
-                let embedding = case(name).inputs["embedding"].tensor(device, dtype);
-                bias.embedding.weight = Param::from_tensor(embedding);
-                check_case(case(name), Biased::new(dot(), bias), on);
-            }
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        let on = (device, dtype);
+        check_case(case("alibi"), Biased::new(dot(), alibi(3)), on);
+        let both = AlibiConfig::new(3).with_bidirectional(true).init();
+        check_case(case("alibi_bidirectional"), Biased::new(dot(), both), on);
+        for (name, bidirectional) in [("t5", true), ("t5_causal", false)] {
+            let mut bias = RelativePositionBiasConfig::new(3)
+                .with_num_buckets(8)
+                .with_max_distance(6)
+                .with_bidirectional(bidirectional)
+                .init(device);
+            let embedding = case(name).inputs["embedding"].tensor(device, dtype);
+            bias.embedding.weight = Param::from_tensor(embedding);
+            check_case(case(name), Biased::new(dot(), bias), on);
         }
-    });
+    }));
 }
 
 #[test]
@@ -123,10 +120,8 @@ fn agrees<S: ScoringFunction>(what: &str, score: S, problem: &Problem, device: &
     let attention = Attention::new(score, 0.0);
     for (name, mask) in masks(SHAPE) {
         let what = format!("{what}: {name}");
-        let problem = Problem {
-            mask,
-            ..problem.clone()
-        };
+        let mut problem = problem.clone();
+        problem.mask = mask;
         let run = |problem: &Problem, path| problem.run_with(&attention, device, DType::F32, path);
         let mut expected = run(&problem, Path::ForwardWithWeights);
         if expected["context"].magnitude() == 0.0 {
@@ -158,9 +153,8 @@ fn positions_go_around_any_score_under_any_mask() {
         let both = Biased::new(Biased::new(rotary(), alibi(3)), alibi(3));
         agrees("alibi twice, rotary", both, &problem, device);
         let problem = Problem::additive(SIZES, MaskSpec::None);
-        let additive = || -> AdditiveScore { problem.additive_score(device, DType::F32) };
-        let what = "additive, alibi";
-        agrees(what, Biased::new(additive(), alibi(3)), &problem, device);
+        let biased = Biased::new(problem.additive_score(device, DType::F32), alibi(3));
+        agrees("additive, alibi", biased, &problem, device);
     });
 }
 
@@ -170,16 +164,14 @@ fn positions_are_aligned_as_causal_masks_are() {
         for (queries, keys) in [(3, 5), (5, 3), (1, 4), (4, 1)] {
             let ahead = |at: &[usize]| (at[3] + queries) as f64 - (at[2] + keys) as f64;
             let bias = alibi(2).bias(queries, keys, device, DType::F32);
-            let expected = Array::from_fn(&[1, 2, queries, keys], |at| {
-                [2f64.powi(-4), 2f64.powi(-8)][at[1]] * ahead(at)
-            });
+            let term = |at: &[usize]| [2f64.powi(-4), 2f64.powi(-8)][at[1]] * ahead(at);
+            let expected = Array::from_fn(&[1, 2, queries, keys], term);
             assert_same("alibi", bias, &expected);
             let relative = relative(device);
             let table = Array::read(relative.embedding.weight.val());
             let bias = relative.bias(queries, keys, device, DType::F32);
-            let expected = Array::from_fn(&[1, SIZES.heads, queries, keys], |at| {
-                table.at(&[relative.bucket(ahead(at) as i64), at[1]])
-            });
+            let term = |at: &[usize]| table.at(&[relative.bucket(ahead(at) as i64), at[1]]);
+            let expected = Array::from_fn(&[1, SIZES.heads, queries, keys], term);
             assert_same("t5", bias, &expected);
         }
     });
@@ -222,9 +214,8 @@ fn a_users_term_of_positions_counts_on_every_path() {
             agrees("an f64 term", falls(dot(), DType::F64), &problem, device);
         }
         let with_term = Attention::new(falls(dot(), DType::F32), 0.0);
-        let without = Attention::new(dot(), 0.0);
         let with_term = problem.run_with(&with_term, device, DType::F32, Path::Forward);
-        let without = problem.run_with(&without, device, DType::F32, Path::Forward);
+        let without = problem.run(device, DType::F32, Path::Forward);
         assert_ne!(with_term["context"], without["context"]);
         let problem = Problem::additive(SIZES, MaskSpec::None);
         let (score, bias) = (problem.additive_score(device, DType::F32), DType::F32);
@@ -267,8 +258,7 @@ fn rotary_is_burns_encoding_by_hand() {
         let rotary = Attention::new(rotary(6, device), 0.0);
         // In f64 as well the angles are the encoding's.
         for dtype in device::dtypes(device) {
-            let on = (device, dtype);
-            let actual = problem.run_with(&rotary, on.0, on.1, Path::ForwardWithWeights);
+            let actual = problem.run_with(&rotary, device, dtype, Path::ForwardWithWeights);
             for (name, expected) in &turned.solve() {
                 assert_close(name, &actual[name], expected, 4e-6);
             }
@@ -293,11 +283,9 @@ fn dropout_is_applied_under_a_bias() {
         let alibi = Attention::new(Biased::new(dot(), alibi(3)), 0.5);
         let t5 = Attention::new(Biased::new(dot(), relative(device)), 0.5);
         let inputs = || [q.clone(), k.clone(), ones.clone()];
-        let contexts = [
-            Path::Forward.call(&alibi, inputs(), &mask).0,
-            Path::Forward.call(&t5, inputs(), &mask).0,
-        ];
-        for context in contexts {
+        let (of_alibi, _) = Path::Forward.call(&alibi, inputs(), &mask);
+        let (of_t5, _) = Path::Forward.call(&t5, inputs(), &mask);
+        for context in [of_alibi, of_t5] {
             let (dropped, all) = sums(context);
             assert!(dropped > all / 2, "{dropped} of {all}");
         }

@@ -45,6 +45,8 @@ enum MaskKind {
 }
 
 impl MaskKind {
+    const ALL: [Self; 4] = [Self::None, Self::Padding, Self::Window, Self::Dense];
+
     fn spec(self, queries: usize, keys: usize) -> MaskSpec {
         match self {
             Self::None => MaskSpec::None,
@@ -100,12 +102,7 @@ impl Point {
                 spread: [0.1, 0.3, 1.0, 3.0, 8.0, 30.0][choose(6)],
                 score: Score::Additive([0.1, 0.3, 0.5, 1.0, 2.0, 4.0][choose(6)]),
                 mean_of_values: [0.0, 3.0][choose(2)],
-                mask: [
-                    MaskKind::None,
-                    MaskKind::Padding,
-                    MaskKind::Window,
-                    MaskKind::Dense,
-                ][choose(4)],
+                mask: MaskKind::ALL[choose(4)],
                 seed: 100 * seed,
             }
         };
@@ -179,15 +176,15 @@ pub(super) fn plain(problem: &Problem, (device, dtype): On, is_reversed: bool) -
     let context = activation::softmax(scores, 3).matmul(flip(values.clone(), 2));
     let received = problem.grad_context.as_ref().unwrap();
     let received = received.tensor::<4>(device, dtype);
-    let mut outcome = Outcome::from([("context".to_string(), Array::read(context.clone()))]);
+    let mut outcome = Outcome::from([("context".into(), Array::read(context.clone()))]);
     let gradients = (context * received).sum().backward();
     for (name, input) in [("queries", queries), ("keys", keys), ("values", values)] {
-        let gradient = Array::read(input.grad(&gradients).unwrap());
-        outcome.insert(format!("grad {name}"), gradient);
+        let gradient = input.grad(&gradients).unwrap();
+        outcome.insert(format!("grad {name}"), Array::read(gradient));
     }
     if let Some(weight) = weight {
-        let gradient = Array::read(weight.grad(&gradients).unwrap());
-        outcome.insert("grad w_v".to_string(), gradient);
+        let gradient = weight.grad(&gradients).unwrap();
+        outcome.insert("grad w_v".into(), Array::read(gradient));
     }
     outcome
 }
@@ -326,9 +323,8 @@ fn large_scores_cost_precision_within_bounds() {
 #[test]
 #[ignore = "a minute and more: .ci/full runs it"]
 fn sizes_spreads_weights_and_masks() {
-    let (many, few): (Vec<Point>, Vec<Point>) = Point::sample(1000)
-        .into_iter()
-        .partition(|point| point.hiddens >= 24);
+    let points = Point::sample(1000).into_iter();
+    let (many, few): (Vec<_>, Vec<_>) = points.partition(|point| point.hiddens >= 24);
     device::each_training(|device| {
         let many = ("24 units or more", &many, 1.5);
         for (what, points, factor) in [many, ("1 or 3 units", &few, 3.0)] {

@@ -17,10 +17,9 @@ fn attention([query_size, key_size, hiddens]: [usize; 3], device: &Device) -> Ad
 /// Context and weights on the inputs of the reference.
 fn run(attention: &AdditiveAttention, device: &Device) -> [Array; 2] {
     let case = &reference("additive_state_dict")[0];
-    let [queries, keys, values] =
-        ["queries", "keys", "values"].map(|name| case.inputs[name].f32::<3>(device));
+    let [queries, keys, values] = case.problem().0.f32::<3>(device);
     let output = attention.forward_with_weights(queries, keys, values, case.mask.mask(device));
-    [Array::read(output.context), Array::read(output.weights)]
+    [output.context, output.weights].map(Array::read)
 }
 
 #[test]
@@ -38,8 +37,7 @@ fn a_record_restores_every_parameter() {
         let loaded = other.try_load_file(&path).unwrap();
         assert_all_same("loaded", &run(&loaded, device), &expected);
 
-        let record = saved.into_record();
-        let loaded = attention(SIZES, device).load_record(record);
+        let loaded = attention(SIZES, device).load_record(saved.into_record());
         assert_all_same("record", &run(&loaded, device), &expected);
     });
 }
@@ -78,9 +76,8 @@ fn a_record_of_burns_module_loads() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("burn");
     device::each(|device| {
-        let theirs = BurnsConfig::new(HIDDENS, HEADS)
-            .with_dropout(0.0)
-            .init(device);
+        let config = BurnsConfig::new(HIDDENS, HEADS).with_dropout(0.0);
+        let theirs = config.init(device);
         theirs.clone().save_file(&path).unwrap();
         let config = MultiHeadAttentionConfig::new(HIDDENS, HEADS).with_bias(true);
         let ours = config.init(device).try_load_file(&path).unwrap();
@@ -90,9 +87,10 @@ fn a_record_of_burns_module_loads() {
         let inputs = Inputs::from(rows.map(|(name, rows)| (name.into(), draw(rows))));
         for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal] {
             let [q, k, v] = tensors(&inputs, (device, DType::F32));
-            let attended = mask.table([batch, 1, queries, keys]);
+            let attended = mask
+                .table([batch, 1, queries, keys])
+                .reshape(&[batch, queries, keys]);
             let masked = attended.map(|see| 1.0 - see);
-            let masked = masked.reshape(&[batch, queries, keys]);
             let input = MhaInput::new(q.clone(), k.clone(), v.clone());
             let expected = theirs.forward(input.mask_attn(masked.bool(device)));
             let output = ours.forward_with_weights(q, k, v, mask.mask(device));

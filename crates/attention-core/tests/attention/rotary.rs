@@ -7,7 +7,7 @@ use attention_tests::{
     Array, assert_close, assert_same, assert_says, device, oracle, panic_message, refuses,
 };
 use burn::module::Param;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{Device, Tensor};
 
 const LAYOUTS: [RotaryLayout; 2] = [RotaryLayout::Interleaved, RotaryLayout::HalfSplit];
 
@@ -97,16 +97,15 @@ fn examples_with_positions_of_their_own_are_those_of_a_batch_of_one() {
                 let of_example = |tensor: &Tensor<4>| tensor.clone().narrow(0, example, 1);
                 // Rows below 0 are padding: they stay as they are.
                 let padding = usize::try_from(-start).unwrap_or(0);
-                let after_padding =
-                    |tensor: Tensor<4>| Array::read(tensor.narrow(2, padding, num_rows - padding));
+                let after_padding = |of: Tensor<4>| of.narrow(2, padding, num_rows - padding);
                 let positions = Positions::consecutive(start.max(0));
-                let alone = of_example(&rows).narrow(2, padding, num_rows - padding);
-                let alone = rotary.project_keys(alone, &positions);
+                let own = of_example(&rows);
+                let alone = rotary.project_keys(after_padding(own.clone()), &positions);
                 let together = of_example(&together);
-                assert_same("alone", &after_padding(together.clone()), alone);
+                assert_same("alone", after_padding(together.clone()), alone);
                 for row in 0..padding {
-                    let row = |tensor: Tensor<4>| Array::read(tensor.narrow(2, row, 1));
-                    assert_same("padding", &row(together.clone()), &row(of_example(&rows)));
+                    let row = |of: &Tensor<4>| of.clone().narrow(2, row, 1);
+                    assert_same("padding", row(&together), row(&own));
                 }
             }
         }
@@ -154,8 +153,7 @@ fn nothing_at_no_position_is_nothing() {
             let rows = Tensor::<4>::ones([2, 3, 0, 6], device);
             assert_eq!(rotary.project_keys(rows, &positions).dims(), [2, 3, 0, 6]);
         }
-        let no_example = Positions::per_example([]);
-        for positions in [Positions::consecutive(1), no_example] {
+        for positions in [Positions::consecutive(1), Positions::per_example([])] {
             let rows = Tensor::<4>::ones([0, 3, 2, 6], device);
             let found = rotary.project_queries(rows, &positions).dims();
             assert_eq!(found, [0, 3, 2, 6]);
@@ -245,7 +243,7 @@ fn contexts_are_those_of_turned_rows() {
         let config = RotaryConfig::new(6, 9).with_layout(RotaryLayout::HalfSplit);
         let attention = Attention::new(rotary(&config, device), 0.0);
         let [q, k, v] = [(1, 5), (2, 7), (3, 7)]
-            .map(|(seed, len)| Array::draw(seed, &[2, 3, len, 6]).tensor::<4>(device, DType::F32));
+            .map(|(seed, len)| Array::draw(seed, &[2, 3, len, 6]).f32::<4>(device));
         let at = |first: f64, len: usize| Array::from_fn(&[2, len], |at| first + at[1] as f64);
         let turn = |rows: &Tensor<4>, positions: Array| {
             let rows = Array::read(rows.clone());

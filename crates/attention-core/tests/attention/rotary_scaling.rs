@@ -82,25 +82,19 @@ fn yarn(config: &YarnScalingConfig, base: f64) -> Vec<f64> {
     if config.truncate {
         (low, high) = (low.floor(), high.ceil());
     }
-    if low < 0.0 {
-        low = 0.0;
-    }
-    if high > dim - 1.0 {
-        high = dim - 1.0;
-    }
+    (low, high) = (low.max(0.0), high.min(dim - 1.0));
     if low == high {
         high += 0.001;
     }
-    let mut frequencies = Vec::new();
-    for n in 0..ROTATED / 2 {
+    let frequency = |n: usize| {
         let of_position = base.powf((2 * n) as f64 / dim);
         let extrapolation = 1.0 / of_position;
         let interpolation = 1.0 / (config.factor * of_position);
         let ramp = ((n as f64 - low) / (high - low)).clamp(0.0, 1.0);
         let share = 1.0 - ramp;
-        frequencies.push(interpolation * (1.0 - share) + extrapolation * share);
-    }
-    frequencies
+        interpolation * (1.0 - share) + extrapolation * share
+    };
+    (0..ROTATED / 2).map(frequency).collect()
 }
 
 #[test]
@@ -136,35 +130,32 @@ fn yarn_interpolates_the_pairs_that_turn_slowly() {
 #[test]
 fn llama_3_interpolates_long_wavelengths() {
     let (factor, context, low, high) = (8.0, 512, 1.0, 4.0);
-    let expected: Vec<f64> = oracle::frequencies(5e5, ROTATED)
-        .into_iter()
-        .map(|frequency| {
-            // `_compute_llama3_parameters`.
-            let wavelength = 2.0 * PI / frequency;
-            if wavelength < f64::from(context) / high {
-                frequency
-            } else if wavelength > f64::from(context) / low {
-                frequency / factor
-            } else {
-                let smooth = (f64::from(context) / wavelength - low) / (high - low);
-                (1.0 - smooth) * frequency / factor + smooth * frequency
-            }
-        })
-        .collect();
+    // `_compute_llama3_parameters`.
+    let scaled = |frequency: f64| {
+        let wavelength = 2.0 * PI / frequency;
+        if wavelength < f64::from(context) / high {
+            frequency
+        } else if wavelength > f64::from(context) / low {
+            frequency / factor
+        } else {
+            let smooth = (f64::from(context) / wavelength - low) / (high - low);
+            (1.0 - smooth) * frequency / factor + smooth * frequency
+        }
+    };
+    let plain = oracle::frequencies(5e5, ROTATED);
+    let expected: Vec<f64> = plain.iter().map(|frequency| scaled(*frequency)).collect();
     let scaling = Llama3ScalingConfig::new(factor, context as usize);
     let config = config(RotaryScaling::Llama3(scaling)).with_theta(5e5);
     assert_frequencies("llama 3", &config, &expected, 1.0);
-    let ratios = expected.iter().zip(oracle::frequencies(5e5, ROTATED));
-    let ratios: Vec<f64> = ratios.map(|(got, f)| got / f).collect();
+    let ratios: Vec<f64> = expected.iter().zip(plain).map(|(got, f)| got / f).collect();
     assert_eq!([ratios[0], ratios[30]], [1.0, 0.125]);
     assert!(ratios.iter().any(|ratio| *ratio > 0.2 && *ratio < 0.9));
 }
 
 #[test]
 fn angles_may_be_of_ones_own() {
-    let frequencies = Array::draw(1, &[ROTATED / 2])
-        .map(|x| 0.01 * (x + 2.5))
-        .data;
+    let drawn = Array::draw(1, &[ROTATED / 2]).map(|x| 0.01 * (x + 2.5));
+    let frequencies = drawn.data;
     let custom = config(RotaryScaling::Custom {
         frequencies: frequencies.clone(),
         attention_factor: 1.19,

@@ -9,10 +9,9 @@ fn saturated_units_are_exactly_plus_or_minus_one() {
     // Far outside the range in which an exponential is finite.
     for magnitude in [10.0, 45.0, 90.0, 1e4, 1e30] {
         let queries = Array::from_fn(&[1, 1, 3, 2], |at| [-magnitude, magnitude, 0.0][at[2]]);
-        let keys = Array::from_fn(&[1, 1, 4, 2], |at| {
-            [0.0, magnitude, -magnitude / 2.0, 0.25][at[2]]
-        });
-        let weight = Array::from_fn(&[2], |at| [1.5, -0.25][at[0]]);
+        let of_keys = [0.0, magnitude, -magnitude / 2.0, 0.25];
+        let keys = Array::from_fn(&[1, 1, 4, 2], |at| of_keys[at[2]]);
+        let weight = Array::new(&[2], [1.5, -0.25]);
         let expected = Array::from_fn(&[1, 1, 3, 4], |at| {
             let sum = queries.at(&[0, 0, at[2], 0]) + keys.at(&[0, 0, at[3], 0]);
             1.25 * sum.tanh()
@@ -35,8 +34,8 @@ fn saturated_units_pass_no_gradient_and_no_nan() {
             let keys: Tensor<4> = Array::draw(1, &[1, 1, 7, 5]).leaf(device, DType::F32);
             let weight: Tensor<1> = Array::draw(2, &[5]).leaf(device, DType::F32);
             let mask = MaskSpec::None.mask(device);
-            let scores =
-                functional::additive_score(queries.clone(), keys.clone(), weight.clone(), &mask);
+            let (q, k, w) = (queries.clone(), keys.clone(), weight.clone());
+            let scores = functional::additive_score(q, k, w, &mask);
             let received = Array::draw(3, &[1, 1, 3, 7]);
             let gradients = (scores * received.f32(device)).sum().backward();
             let of_queries = Array::read(queries.grad(&gradients).unwrap());

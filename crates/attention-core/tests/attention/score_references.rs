@@ -17,6 +17,9 @@ use burn::tensor::{DType, Device};
 /// Both cases of most files.
 const CASES: [&str; 2] = ["valid_lens_1d", "valid_lens_2d_weights_loss"];
 
+/// The names of parameters, in the reference and here.
+type Names<'a> = &'a [(&'a str, &'a str)];
+
 /// The parameters of normalised additive attention, in the reference and here.
 const NORMALISED: [(&str, &str); 5] = [
     ("W_q", "score.query.weight"),
@@ -34,11 +37,7 @@ const CONCAT: [(&str, &str); 3] = [
 ];
 
 /// The attention with the parameters of a problem; `names` are their paths, in the problem and here.
-fn attention_of<S: ScoringFunction>(
-    score: S,
-    problem: &Problem,
-    names: &[(&str, &str)],
-) -> Attention<S> {
+fn attention_of<S: ScoringFunction>(score: S, problem: &Problem, names: Names) -> Attention<S> {
     parameters::changed(Attention::new(score, 0.0), |path, old| {
         let named = names.iter().find(|(_, ours)| *ours == path);
         let (theirs, _) = named.unwrap_or_else(|| panic!("{path}: not in the reference"));
@@ -52,55 +51,53 @@ fn check_reference<S: ScoringFunction>(
     file: &str,
     cases: &[&str],
     score: impl Fn(&Device) -> S,
-    names: &[(&str, &str)],
+    names: Names,
 ) {
     let cases = cases.iter().map(|name| {
         let mut all = reference(file).into_iter();
         all.find(|case| case.name == *name).unwrap()
     });
     for case in cases {
-        device::each_training(|device| {
-            for dtype in device::dtypes(device) {
-                let (problem, mut expected) = case.problem();
-                let attention = attention_of(score(device), &problem, names);
-                let attention = parameters::cast(attention, dtype);
-                for (theirs, ours) in names {
-                    let gradient = expected.remove(&format!("grad {theirs}")).unwrap();
-                    let shape = &parameters::values(&attention)[*ours].shape;
-                    expected.insert(format!("grad {ours}"), gradient.reshape(shape));
-                }
-                // Context, weights, and the gradients of three inputs and of each parameter.
-                assert_eq!(expected.len(), 5 + names.len());
-                let tolerance = near_reference(dtype, 2e-5);
-                let what = format!("{file}: {}: {dtype:?}", case.name);
-                if let Some(theirs) = case.outputs.get("scores") {
-                    let [queries, keys] = ["queries", "keys"]
-                        .map(|name| problem.inputs[name].with_heads().tensor::<4>(device, dtype));
-                    let score = &attention.score;
-                    let queries = score.project_queries(queries, &Positions::consecutive(0));
-                    let keys = score.project_keys(keys, &Positions::consecutive(0));
-                    let scores = score.score(queries, keys, &Mask::none());
-                    let what = format!("{what}: scores");
-                    assert_close(what, scores, &theirs.with_heads(), tolerance);
-                } else {
-                    assert_eq!(file, "additive_family");
-                }
-                let run = |path| problem.run_with(&attention, device, dtype, path);
-                for path in [Path::ForwardWithWeights, Path::AttendWithWeights] {
-                    let outcome = run(path);
-                    assert_eq!(outcome.len(), expected.len());
+        device::each_training(device::in_each_type(|(device, dtype)| {
+            let (problem, mut expected) = case.problem();
+            let attention = attention_of(score(device), &problem, names);
+            let attention = parameters::cast(attention, dtype);
+            for (theirs, ours) in names {
+                let gradient = expected.remove(&format!("grad {theirs}")).unwrap();
+                let shape = &parameters::values(&attention)[*ours].shape;
+                expected.insert(format!("grad {ours}"), gradient.reshape(shape));
+            }
+            // Context, weights, and the gradients of three inputs and of each parameter.
+            assert_eq!(expected.len(), 5 + names.len());
+            let tolerance = near_reference(dtype, 2e-5);
+            let what = format!("{file}: {}: {dtype:?}", case.name);
+            if let Some(theirs) = case.outputs.get("scores") {
+                let [queries, keys] = ["queries", "keys"]
+                    .map(|name| problem.inputs[name].with_heads().tensor::<4>(device, dtype));
+                let score = &attention.score;
+                let queries = score.project_queries(queries, &Positions::consecutive(0));
+                let keys = score.project_keys(keys, &Positions::consecutive(0));
+                let scores = score.score(queries, keys, &Mask::none());
+                let what = format!("{what}: scores");
+                assert_close(what, scores, &theirs.with_heads(), tolerance);
+            } else {
+                assert_eq!(file, "additive_family");
+            }
+            let run = |path| problem.run_with(&attention, device, dtype, path);
+            for path in [Path::ForwardWithWeights, Path::AttendWithWeights] {
+                let outcome = run(path);
+                assert_eq!(outcome.len(), expected.len());
+                let what = format!("{what}: {path:?}");
+                assert_outcomes_close(what, &outcome, &expected, tolerance);
+            }
+            if problem.grad_weights.is_none() {
+                expected.remove("weights");
+                for path in [Path::Forward, Path::Attend] {
                     let what = format!("{what}: {path:?}");
-                    assert_outcomes_close(what, &outcome, &expected, tolerance);
-                }
-                if problem.grad_weights.is_none() {
-                    expected.remove("weights");
-                    for path in [Path::Forward, Path::Attend] {
-                        let what = format!("{what}: {path:?}");
-                        assert_outcomes_close(what, &run(path), &expected, tolerance);
-                    }
+                    assert_outcomes_close(what, &run(path), &expected, tolerance);
                 }
             }
-        });
+        }));
     }
 }
 
@@ -125,17 +122,17 @@ fn concat_attention_is_that_of_pytorch() {
     for (name, has_bias) in [("concat", false), ("concat_bias", true)] {
         let [queries, keys, hiddens] = sizes(name, "hidden");
         let config = ConcatScoreConfig::new(queries, keys, hiddens).with_bias(has_bias);
+        let score = |device: &Device| config.init(device);
         let names = &CONCAT[..2 + usize::from(has_bias)];
-        let what = "additive_family";
-        check_reference(what, &[name], |device| config.init(device), names);
+        check_reference("additive_family", &[name], score, names);
     }
 }
 
 #[test]
 fn bilinear_attention_is_that_of_pytorch() {
     let score = |device: &Device| BilinearScoreConfig::new(3, 4).init(device);
-    let what = "bilinear";
-    check_reference(what, &CASES, score, &[("query", "score.query.weight")]);
+    let parameter = [("query", "score.query.weight")];
+    check_reference("bilinear", &CASES, score, &parameter);
 }
 
 #[test]
@@ -195,11 +192,8 @@ fn the_split_form_is_the_concatenation() {
         for (name, mask) in masks([SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys]) {
             let problem = drawn(mask);
             let parameter = |name: &str| Param::from_tensor(problem.inputs[name].f32(device));
-            let plain = Concatenation {
-                hidden: parameter("hidden"),
-                output: parameter("value"),
-            };
-            let plain = Attention::new(plain, 0.0);
+            let (hidden, output) = (parameter("hidden"), parameter("value"));
+            let plain = Attention::new(Concatenation { hidden, output }, 0.0);
             let split = attention_of(concat().init(device), &problem, &CONCAT);
             let plain = problem.run_with(&plain, device, DType::F32, Path::Forward);
             let split = problem.run_with(&split, device, DType::F32, Path::Forward);
@@ -215,7 +209,7 @@ fn the_split_form_is_the_concatenation() {
     });
 }
 
-fn check_memory<S: ScoringFunction>(score: impl Fn(&Device) -> S, names: &[(&str, &str)]) {
+fn check_memory<S: ScoringFunction>(score: impl Fn(&Device) -> S, names: Names) {
     device::each_training(|device| {
         let lens = [[3, 6], [0, 7]].map(|lens| MaskSpec::lens(&lens));
         for mask in lens.into_iter().chain([MaskSpec::None]) {

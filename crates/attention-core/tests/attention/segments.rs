@@ -81,11 +81,8 @@ fn each(check: impl Fn(&Packed, Sizes)) {
 /// The results of one segment, out of all results.
 fn part_of_outcome(outcome: &Outcome, part_at: &(usize, Range<usize>, Range<usize>)) -> Outcome {
     let (b, queries, keys) = part_at;
-    let of = |name: &str, rows: &Range<usize>| {
-        let name = name.to_string();
-        let array = part(&outcome[&name], *b, rows.clone());
-        (name, array)
-    };
+    let of =
+        |name: &str, rows: &Range<usize>| (name.into(), part(&outcome[name], *b, rows.clone()));
     Outcome::from([
         of("context", queries),
         of("grad queries", queries),
@@ -97,9 +94,8 @@ fn part_of_outcome(outcome: &Outcome, part_at: &(usize, Range<usize>, Range<usiz
 /// NaN in all rows of example `b` but `range`, and in all other examples.
 fn poisoned(problem: &Problem, name: &str, b: usize, range: &Range<usize>) -> Problem {
     let [batch, heads, rows] = [0, 1, 2].map(|axis| problem.inputs[name].shape[axis]);
-    let others = Array::from_fn(&[batch, heads, rows], |at| {
-        f64::from(at[0] != b || !range.contains(&at[2]))
-    });
+    let is_other = |at: &[usize]| f64::from(at[0] != b || !range.contains(&at[2]));
+    let others = Array::from_fn(&[batch, heads, rows], is_other);
     problem.with_rows(name, &others, f64::NAN)
 }
 
@@ -116,9 +112,8 @@ fn each_segment_is_attended_to_alone() {
                         // Neither padding nor other segments change a bit.
                         let rest = poisoned(&problem, "keys", *b, keys);
                         let rest = poisoned(&rest, "values", *b, keys);
-                        let part_of = |problem: Problem| {
-                            part_of_outcome(&problem.run(device, DType::F32, path), at)
-                        };
+                        let run = |problem: Problem| problem.run(device, DType::F32, path);
+                        let part_of = |problem| part_of_outcome(&run(problem), at);
                         let queries_too = part_of(poisoned(&rest, "queries", *b, queries));
                         let rest = part_of(rest);
                         for (name, result) in &together {
@@ -136,13 +131,13 @@ fn each_segment_is_attended_to_alone() {
                         }
                         let mut alone = problem.clone();
                         alone.mask = packed.mask.clone();
-                        for (name, rows) in [("queries", queries), ("keys", keys), ("values", keys)]
-                        {
+                        let rows = [("queries", queries), ("keys", keys), ("values", keys)];
+                        for (name, rows) in rows {
                             alone.set(name, part(&problem.inputs[name], *b, rows.clone()));
                         }
                         let gradient = problem.grad_context.as_ref().unwrap();
                         alone.grad_context = Some(part(gradient, *b, queries.clone()));
-                        let alone = alone.run(device, DType::F32, path);
+                        let alone = run(alone);
                         // To rounding: sums over keys are cut where these lie in their row.
                         for (name, result) in &together {
                             let what = format!("{what}: alone: {name}");
@@ -216,8 +211,8 @@ fn a_window_lies_within_its_segment() {
         let rows = |seed, len| Array::draw(seed, &[1, len, 3]).f32::<3>(device);
         let (queries, keys, values) = (rows(1, 7), rows(2, 9), rows(3, 9));
         let run = |mask: Mask| {
-            let inputs = (queries.clone(), keys.clone(), values.clone());
-            Array::read(attention.forward(inputs.0, inputs.1, inputs.2, mask))
+            let [q, k, v] = [&queries, &keys, &values].map(Tensor::clone);
+            Array::read(attention.forward(q, k, v, mask))
         };
         let (of_queries, of_keys) = ([2, 3, 1], [4, 2, 3]);
         for window @ [before, after] in [[0, 0], [1, 0], [2, 1], [0, 9]] {
@@ -229,15 +224,14 @@ fn a_window_lies_within_its_segment() {
                 let own = queries.clone().narrow(1, query, num_queries);
                 let mask = Mask::window(before, after);
                 let alone = attention.forward(own, own_keys, own_values, mask);
-                let together = Array::from_fn(&[1, num_queries, 3], |at| {
-                    got.at(&[0, query + at[1], at[2]])
-                });
+                let element = |at: &[usize]| got.at(&[0, query + at[1], at[2]]);
+                let together = Array::from_fn(&[1, num_queries, 3], element);
                 assert_close(format!("{window:?}, {query}"), &together, alone, 1e-6);
                 query += num_queries;
                 key += num_keys;
             }
-            let what = "padding";
-            assert_zero(what, &Array::from_fn(&[3], |at| got.at(&[0, 6, at[0]])));
+            let padding = Array::from_fn(&[3], |at| got.at(&[0, 6, at[0]]));
+            assert_zero("padding", &padding);
         }
         let causal = run(Mask::segments_causal(&[of_queries], &[of_keys]));
         let window = Mask::segments_window(&[of_queries], &[of_keys], [usize::MAX, 0]);
@@ -252,14 +246,10 @@ fn bad_lengths_say_what_was_expected() {
         let rows = |len| Array::draw(1, &[2, len, 3]).f32::<3>(device);
         let run = |mask: Mask| attention.forward(rows(5), rows(7), rows(7), &mask);
         // 6 queries and 6 keys, where there are 5 and 7.
-        refuses(
-            "row 1 expected segments of at most 5 queries together, got [2, 4]",
-            || run(Mask::segments(&[[2, 3], [2, 4]])),
-        );
-        refuses(
-            "row 0 expected segments of at most 7 keys together, got [4, 4]",
-            || run(Mask::segments_across(&[[2, 3]], &[[4, 4]])),
-        );
+        let queries = "row 1 expected segments of at most 5 queries together, got [2, 4]";
+        refuses(queries, || run(Mask::segments(&[[2, 3], [2, 4]])));
+        let keys = "row 0 expected segments of at most 7 keys together, got [4, 4]";
+        refuses(keys, || run(Mask::segments_across(&[[2, 3]], &[[4, 4]])));
         let queries = "row 0 expected segments of at most 5 queries";
         refuses(queries, || run(Mask::segments(&[[usize::MAX, 2], [1, 1]])));
         let batch = "axis `batch` expected 2 or 1, got 3";
@@ -267,25 +257,20 @@ fn bad_lengths_say_what_was_expected() {
         let rows = "expected as many rows of keys as of queries, 1, got 2";
         refuses(rows, || Mask::segments_across(&[[2, 3]], &[[4, 4], [1, 1]]));
         let segments = "row 0 expected as many segments of keys as of queries, 2, got 1";
-        refuses(segments, || {
-            Mask::segments_across(&[vec![2, 3]], &[vec![7]])
-        });
+        let across = || Mask::segments_across(&[vec![2, 3]], &[vec![7]]);
+        refuses(segments, across);
     });
 }
 
 #[test]
 fn an_index_that_is_no_example_is_named() {
     let device = Device::flex();
-    let masks = [
-        Mask::segments(&[[2, 3], [4, 1]]),
-        Mask::intervals(&[[[0, 1]], [[1, 3]]]),
-    ];
-    for mask in masks {
+    let segments = Mask::segments(&[[2, 3], [4, 1]]);
+    for mask in [segments, Mask::intervals(&[[[0, 1]], [[1, 3]]])] {
         for index in [2, -1] {
             let expected = format!("Mask::select: indices in 0 .. 2 expected, got {index}");
-            refuses(&expected, || {
-                mask.select(Tensor::from_ints([0, index], &device))
-            });
+            let indices = Tensor::from_ints([0, index], &device);
+            refuses(&expected, || mask.select(indices));
         }
     }
 }

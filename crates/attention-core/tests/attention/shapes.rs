@@ -19,11 +19,11 @@ fn types_must_agree() {
             return;
         }
         let attention = DotProductAttentionConfig::new().init();
-        let [single, double] =
-            [DType::F32, DType::F64].map(|dtype| zeros([2, 5, 11], device).cast(dtype));
+        let single: Tensor<3> = zeros([2, 5, 11], device);
+        let double = single.clone().cast(DType::F64);
         let forward = |queries: &Tensor<3>, keys: &Tensor<3>| {
-            let [queries, keys] = [queries, keys].map(Tensor::clone);
-            attention.forward(queries, keys, single.clone(), Mask::none())
+            let [q, k, v] = [queries, keys, &single].map(Tensor::clone);
+            attention.forward(q, k, v, Mask::none())
         };
         let got = ["expected of type F32", "got F64"];
         refuses(["queries", got[0], got[1]], || forward(&double, &single));
@@ -41,10 +41,9 @@ fn keys_and_values_must_pair() {
             attention.forward(queries, keys, zeros(values, device), Mask::none())
         };
         let expected = "values expected one for each key, [batch, heads, keys] = [2, 3, 7], got ";
-        for got in [[4, 3, 7], [2, 1, 7], [2, 3, 6], [2, 3, 0]] {
-            let [batch, heads, number] = got;
+        for got @ [batch, heads, number] in [[4, 3, 7], [2, 1, 7], [2, 3, 6], [2, 3, 0]] {
             let message = format!("{expected}{got:?}");
-            refuses(&*message, || forward([batch, heads, number, 13]));
+            refuses(&message, || forward([batch, heads, number, 13]));
         }
         refuses("[batch, heads, keys] = [2, 1, 7], got [2, 1, 6]", || {
             let (keys, values) = (zeros([2, 7, 11], device), zeros([2, 6, 13], device));
@@ -70,12 +69,10 @@ fn queries_must_fit_keys() {
             for path in [Path::Forward, Path::ForwardWithWeights] {
                 refuses(expected, || path.call(&attention, inputs(), &Mask::none()));
             }
-            let [queries, ..] = inputs();
-            let (again, none) = (queries.clone(), Mask::none);
-            refuses(expected, || attention.attend(queries, &memory, none()));
-            refuses(expected, || {
-                attention.attend_with_weights(again, &memory, none())
-            });
+            let (queries, none) = (|| zeros(shape, device), Mask::none);
+            refuses(expected, || attention.attend(queries(), &memory, none()));
+            let attend = || attention.attend_with_weights(queries(), &memory, none());
+            refuses(expected, attend);
         }
     });
 }
@@ -127,16 +124,15 @@ fn masks_must_fit_the_scores() {
             refuses(parts, || masked_softmax(zeros(scores, device), &mask));
             let dot_product = DotProductAttentionConfig::new().init();
             let additive = AdditiveAttentionConfig::new(11, 11, 17).init(device);
-            let inputs = || (zeros([2, 3, 5, 11], device), zeros([2, 3, 7, 11], device));
-            refuses(parts, || {
-                dot_product.forward(inputs().0, inputs().1, inputs().1, &mask)
-            });
-            refuses(parts, || {
-                additive.forward_with_weights(inputs().0, inputs().1, inputs().1, &mask)
-            });
+            let inputs = || [5, 7, 7].map(|len| zeros([2, 3, len, 11], device));
+            let [q, k, v] = inputs();
+            refuses(parts, || dot_product.forward(q, k, v, &mask));
+            let [q, k, v] = inputs();
+            refuses(parts, || additive.forward_with_weights(q, k, v, &mask));
+            let [q, k, v] = inputs();
             refuses(*expected, || {
-                let memory = additive.prepare(inputs().1, inputs().1, mask.clone());
-                additive.attend(inputs().0, &memory, Mask::none())
+                let memory = additive.prepare(k, v, mask.clone());
+                additive.attend(q, &memory, Mask::none())
             });
         }
     });
@@ -197,11 +193,9 @@ fn messages_name_the_argument() {
             heads.forward(rows(2, 5, 12), rows(3, 7, 12), rows(3, 7, 12), &none)
         });
         let message = "keys expected of type F32, as the weight, got F64";
-        refuses(message, || {
-            let [queries, keys, values] =
-                [(5, 11), (7, 13), (7, 19)].map(|(len, size)| rows(2, len, size).cast(DType::F64));
-            attention.forward(queries, keys, values, &none)
-        });
+        let rows = |len, size| rows(2, len, size).cast(DType::F64);
+        let (queries, keys, values) = (rows(5, 11), rows(7, 13), rows(7, 19));
+        refuses(message, || attention.forward(queries, keys, values, &none));
     });
 }
 
@@ -239,10 +233,8 @@ fn operations_check_their_operands() {
         let dot = |shape| functional::dot_product_score(queries(), keys(shape), &none, 1.0);
         let sum = |values| functional::weighted_sum(keys([2, 3, 5, 7]), keys(values), &none);
         let attend = |key_shape, value_shape, scale| {
-            let options = AttentionOptions {
-                scale: Some(scale),
-                ..Default::default()
-            };
+            let mut options = AttentionOptions::from(&none);
+            options.scale = Some(scale);
             let (keys, values) = (keys(key_shape), keys(value_shape));
             functional::dot_product_attention(queries(), keys, values, &options)
         };
@@ -259,10 +251,8 @@ fn operations_check_their_operands() {
         refuses("axis 0 expected 2, got 1", || dot([1, 3, 7, 11]));
         let keys_of_values = "axis 2 expected 7, got 6";
         refuses(keys_of_values, || sum([2, 3, 6, 13]));
-        let one_for_each_key = "= [2, 3, 7], got [2, 3, 6]";
-        refuses(one_for_each_key, || {
-            attend([2, 3, 7, 11], [2, 3, 6, 13], 1.0)
-        });
+        let one_for_each_key = || attend([2, 3, 7, 11], [2, 3, 6, 13], 1.0);
+        refuses("= [2, 3, 7], got [2, 3, 6]", one_for_each_key);
         let scale = "scale expected to be finite, got NaN";
         refuses(scale, || attend([2, 3, 7, 11], [2, 3, 7, 13], f64::NAN));
         let lens = MaskSpec::lens(&[1, 2, 3]).mask(device);

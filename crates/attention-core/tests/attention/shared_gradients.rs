@@ -8,7 +8,9 @@ use attention_core::{
     Attention, Mask, Memory, MultiHeadAttention, MultiHeadAttentionConfig, Normalizer,
     ScoringFunction,
 };
-use attention_tests::{Array, Outcome, assert_close, assert_outcomes_close, device, parameters};
+use attention_tests::{
+    Array, Outcome, assert_all_close, assert_outcomes_close, device, parameters,
+};
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -97,15 +99,13 @@ test_each_score!(
         let memory = leaves.memory(attention, device);
         let _never_read = leaves.memory(attention, device);
         let dropped = leaves.memory(attention, device);
-        let mut contexts: Vec<_> = (0..4)
-            .map(|step| attention.attend(query(step), &memory, Mask::none()))
-            .collect();
+        let attend = |step| attention.attend(query(step), &memory, Mask::none());
+        let mut contexts: Vec<_> = (0..4).map(attend).collect();
         contexts.push(attention.attend(query(4), &dropped, Mask::none()));
         drop(dropped);
         let unused = contexts.remove(1);
         let actual = leaves.gradients(attention, contexts);
-        let steps = [0, 2, 3, 4];
-        let expected = steps.map(|step| leaves.whole(attention, query(step)));
+        let expected = [0, 2, 3, 4].map(|step| leaves.whole(attention, query(step)));
         let expected = leaves.gradients(attention, expected.to_vec());
         assert_outcomes_close(name, &actual, &expected, CLOSE);
 
@@ -143,12 +143,12 @@ test_each_score!(
                 scope.spawn(move || {
                     let leaves = Leaves::new(seed, &device);
                     let memory = leaves.memory(&attention, &device);
-                    let attend = |step: u64| {
-                        attention.attend(draw(20 + step, 1, &device), &memory, Mask::none())
-                    };
-                    let gradients = leaves.gradients(&attention, (0..3).map(attend).collect());
-                    let whole = |step: u64| leaves.whole(&attention, draw(20 + step, 1, &device));
-                    let expected = leaves.gradients(&attention, (0..3).map(whole).collect());
+                    let queries = (20..23).map(|seed| draw(seed, 1, &device));
+                    let attend = |query| attention.attend(query, &memory, Mask::none());
+                    let steps = queries.clone().map(attend).collect();
+                    let gradients = leaves.gradients(&attention, steps);
+                    let whole = queries.map(|query| leaves.whole(&attention, query));
+                    let expected = leaves.gradients(&attention, whole.collect());
                     assert_outcomes_close("a thread of its own", &gradients, &expected, CLOSE);
                     Vec::new()
                 })
@@ -193,12 +193,9 @@ test_each_score!(
             let rows = Tensor::cat(steps, 1);
             let outer = &module.outer.attention;
             let memory = outer.prepare(rows.clone(), rows.clone(), Mask::none());
-            let attend = |step| {
-                if by_memory {
-                    outer.attend(query(step), &memory, Mask::none())
-                } else {
-                    outer.forward(query(step), rows.clone(), rows.clone(), Mask::none())
-                }
+            let attend = |step| match by_memory {
+                true => outer.attend(query(step), &memory, Mask::none()),
+                false => outer.forward(query(step), rows.clone(), rows.clone(), Mask::none()),
             };
             (4..7).map(attend).collect()
         };
@@ -236,16 +233,13 @@ impl Check for SeveralPasses {
     fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
         let leaves = Leaves::new(1, device);
         let memory = leaves.memory(attention, device);
-        let with_weights = |query| {
-            let output = attention.attend_with_weights(query, &memory, Mask::none());
-            output.context
-        };
+        let with_weights = |query| attention.attend_with_weights(query, &memory, Mask::none());
         let steps = |from: u64, whole: bool| {
             let step = |at: u64| {
                 let query = draw(from + at, 1, device);
                 match (whole, at % 3) {
                     (true, _) => leaves.whole(attention, query),
-                    (_, 1) => with_weights(query),
+                    (_, 1) => with_weights(query).context,
                     _ => attention.attend(query, &memory, Mask::none()),
                 }
             };
@@ -330,10 +324,7 @@ fn leaves_and_what_is_computed_of_them_get_the_same_gradients() {
             let gradients = context.powi_scalar(2).sum().backward();
             leaves.map(|leaf| Array::read(leaf.grad(&gradients).unwrap()))
         };
-        let [leaves, computed] = [gradients(true), gradients(false)];
-        for (of_leaf, of_computed) in leaves.iter().zip(&computed) {
-            assert_close("gradient", of_leaf, of_computed, CLOSE);
-        }
+        assert_all_close("gradient", &gradients(true), &gradients(false), CLOSE);
     });
 }
 

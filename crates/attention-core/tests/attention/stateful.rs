@@ -4,30 +4,29 @@ use attention_core::stateful::{
     AttentionState, CoverageAttentionConfig, LocationAttentionConfig, MonotonicAttentionConfig,
     StatefulAttention,
 };
+use attention_core::{Mask, Memory};
 use attention_tests::{
     Array, MaskSpec, Steps, StepsCheck, assert_close, assert_outcomes_close, assert_outcomes_same,
     assert_same, assert_zero, device, near_reference, refuses,
 };
 use burn::module::Module;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 const LENS: [i64; 2] = [4, 6];
 
 #[test]
 fn steps_and_their_gradients_are_those_of_pytorch() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            let references = Steps::references();
-            let names: Vec<&str> = references.iter().map(|(steps, _)| &*steps.name).collect();
-            assert_eq!(names, Steps::NAMES);
-            for (steps, expected) in references {
-                let tolerance = near_reference(dtype, 2e-5);
-                let outcome = steps.run(device, dtype);
-                assert_eq!(outcome.len(), expected.len(), "{}", steps.name);
-                assert_outcomes_close(&steps.name, &outcome, &expected, tolerance);
-            }
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        let references = Steps::references();
+        let names: Vec<&str> = references.iter().map(|(steps, _)| &*steps.name).collect();
+        assert_eq!(names, Steps::NAMES);
+        for (steps, expected) in references {
+            let tolerance = near_reference(dtype, 2e-5);
+            let outcome = steps.run(device, dtype);
+            assert_eq!(outcome.len(), expected.len(), "{}", steps.name);
+            assert_outcomes_close(&steps.name, &outcome, &expected, tolerance);
         }
-    });
+    }));
 }
 
 #[test]
@@ -94,11 +93,11 @@ fn a_fully_masked_example_gives_zeros() {
         let whole = Steps::all(&MaskSpec::lens(&LENS));
         for (steps, whole) in Steps::all(&MaskSpec::lens(&[0, 6])).iter().zip(whole) {
             let (outcome, whole) = (steps.run(device, DType::F32), whole.run(device, DType::F32));
+            let example = |array: &Array, b: usize| {
+                Array::from_fn(&array.shape[1..], |at| array.at(&[b, at[0], at[1]]))
+            };
             let names = "context,weights,grad queries,grad keys,grad values";
             for name in names.split(',') {
-                let example = |array: &Array, b: usize| {
-                    Array::from_fn(&array.shape[1..], |at| array.at(&[b, at[0], at[1]]))
-                };
                 let what = format!("{}: {name}", steps.name);
                 assert_zero(&what, &example(&outcome[name], 0));
                 let (one, all) = (example(&outcome[name], 1), example(&whole[name], 1));
@@ -119,8 +118,7 @@ impl StepsCheck for Selecting {
         let (_, state) = attention.step(query(0), &memory, attention.initial_state(&memory));
         let (_, state) = attention.step(query(1), &memory, state);
 
-        let indices = Array::new(&[3], [1.0, 0.0, 1.0]);
-        let indices = indices.int::<1>(device);
+        let indices = Tensor::<1, Int>::from_ints([1, 0, 1], device);
         let chosen = state.select(indices.clone());
         let penalty = attention.penalty(&chosen);
         let (expected, _) = attention.step_with_weights(query(2), &memory, state.clone());
@@ -128,13 +126,10 @@ impl StepsCheck for Selecting {
         let query = query(2).select(0, indices.clone());
         let (actual, _) = attention.step_with_weights(query, &memory, chosen);
         let what = &steps.name;
-        for (actual, expected) in [
-            (actual.context, expected.context),
-            (actual.weights, expected.weights),
-        ] {
-            let expected = Array::read(expected.select(0, indices.clone()));
-            assert_close(what, actual, &expected, 1e-6);
-        }
+        let [context, weights] =
+            [expected.context, expected.weights].map(|of| of.select(0, indices.clone()));
+        assert_close(what, actual.context, context, 1e-6);
+        assert_close(what, actual.weights, weights, 1e-6);
         if let Some(penalty) = penalty {
             let expected = attention.penalty(&state).unwrap().select(0, indices);
             assert_same(what, penalty, expected);
@@ -169,25 +164,18 @@ impl StepsCheck for Misfits {
             refuses(parts, || attention.step(query(), &memory, state));
         }
         let start = || attention.initial_state(&memory);
-        for query in [
-            input("queries"),
-            query().narrow(2, 0, 2),
-            query().narrow(0, 0, 1),
-        ] {
+        let (narrow, few) = (query().narrow(2, 0, 2), query().narrow(0, 0, 1));
+        for query in [input("queries"), narrow, few] {
             // By the name of one or of many.
             refuses("quer", || attention.step(query, &memory, start()));
         }
-        let other = attention_core::Memory::of_projected(
-            Tensor::zeros([2, 1, 6, 1], device),
-            Tensor::zeros([2, 1, 6, 4], device),
-            MaskSpec::None.mask(device),
-        );
+        let [keys, values] = [1, 4].map(|size| Tensor::zeros([2, 1, 6, size], device));
+        let other = Memory::of_projected(keys, values, Mask::none());
         refuses("memory expected", || {
             attention.step(query(), &other, start())
         });
-        let keys = input("keys").narrow(2, 0, 2);
-        let mask = MaskSpec::None.mask(device);
-        refuses("keys", || attention.prepare(keys, input("values"), mask));
+        let (keys, none) = (input("keys").narrow(2, 0, 2), Mask::none());
+        refuses("keys", || attention.prepare(keys, input("values"), none));
     }
 }
 
@@ -208,9 +196,8 @@ impl StepsCheck for Empty {
         for (batch, keys) in [(2, 0), (0, 6)] {
             let zeros = |rows, size| Tensor::<3>::zeros([batch, rows, size], device);
             let size = |name: &'static str| input(name).dims()[2];
-            let mask = MaskSpec::None.mask(device);
-            let memory =
-                attention.prepare(zeros(keys, size("keys")), zeros(keys, size("values")), mask);
+            let (of_keys, of_values) = (zeros(keys, size("keys")), zeros(keys, size("values")));
+            let memory = attention.prepare(of_keys, of_values, Mask::none());
             let state = attention.initial_state(&memory);
             let query = zeros(1, size("queries"));
             let (output, state) = attention.step_with_weights(query.clone(), &memory, state);
@@ -283,9 +270,8 @@ fn a_record_restores_every_parameter() {
 #[test]
 fn dropout_keeps_the_weights_whole() {
     let device = &device::plain()[0].clone().autodiff();
-    let attention = LocationAttentionConfig::new(3, 5, 8)
-        .with_dropout(0.5)
-        .init(device);
+    let config = LocationAttentionConfig::new(3, 5, 8).with_dropout(0.5);
+    let attention = config.init(device);
     let keys = Array::full(&[8, 32, 5], 1.0).f32::<3>(device);
     let memory = attention.prepare(keys.clone(), keys, MaskSpec::None.mask(device));
     let query = Tensor::<3>::ones([8, 1, 3], device);
@@ -298,9 +284,8 @@ fn dropout_keeps_the_weights_whole() {
     assert!(context.data.iter().any(|one| (one - 1.0).abs() > 1e-3));
 
     let frozen = attention.freeze();
-    let context = frozen.step(query, &memory, frozen.initial_state(&memory)).0;
-    let ones = Array::full(&[8, 1, 5], 1.0);
-    assert_close("frozen", context, &ones, 1e-5);
+    let (context, _) = frozen.step(query, &memory, frozen.initial_state(&memory));
+    assert_close("frozen", context, &Array::full(&[8, 1, 5], 1.0), 1e-5);
 }
 
 #[test]

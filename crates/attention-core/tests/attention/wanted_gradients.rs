@@ -74,11 +74,10 @@ fn each_way(
     is_stepwise: bool,
     attend: impl Fn(Tensor<4>) -> Tensor<4>,
 ) -> Tensor<4> {
-    if !is_stepwise {
-        return attend(queries);
+    match is_stepwise {
+        true => Tensor::cat(queries.iter_dim(2).map(attend).collect(), 2),
+        false => attend(queries),
     }
-    let steps = queries.iter_dim(2).map(attend);
-    Tensor::cat(steps.collect(), 2)
 }
 
 #[test]

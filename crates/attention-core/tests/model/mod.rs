@@ -37,15 +37,13 @@ pub(crate) fn model(device: &Device) -> Model {
 pub(crate) fn gradients(model: &Model, inputs: &Tensor<3>) -> Outcome {
     let device = inputs.device();
     let (states, _) = model.recurrent.forward(inputs.clone(), None, &Steps::all());
-    let lens = Tensor::<1, Int>::from_ints([4, 3], &device);
-    let mask = Mask::valid_lens(lens);
-    let memory = model
-        .additive
-        .prepare(states.clone(), states.clone(), mask.clone());
+    let mask = Mask::valid_lens(Tensor::from_ints([4, 3], &device));
+    let additive = &model.additive;
+    let memory = additive.prepare(states.clone(), states.clone(), mask.clone());
     let mut query = states.clone().narrow(1, 0, 1);
     let mut contexts = Vec::new();
     for _ in 0..3 {
-        query = model.additive.attend(query, &memory, Mask::none());
+        query = additive.attend(query, &memory, Mask::none());
         contexts.push(query.clone());
     }
     let contexts = Tensor::cat(contexts, 1);

@@ -21,23 +21,24 @@ struct Case {
 /// Scores, and the gradients of queries, keys, weight, alignments and filters.
 type Outcome<E> = [Vec<E>; 6];
 
-const NAMES: [&str; 6] = [
-    "scores",
-    "queries",
-    "keys",
-    "weight",
-    "alignments",
-    "filters",
-];
-
 impl Case {
+    /// Queries, keys, weight, alignments and filters.
+    fn leaves(&self) -> [(&'static str, &[f64]); 5] {
+        [
+            ("queries", &self.queries),
+            ("keys", &self.keys),
+            ("weight", &self.weight),
+            ("alignments", &self.alignments),
+            ("filters", &self.filters),
+        ]
+    }
+
     fn new(sizes: [usize; 5], spread: f64) -> Self {
         let [batch, keys, units, channels, width] = sizes;
         let mut random = Random::new(sizes.iter().sum::<usize>() as u64);
         let mut elements = |len: usize, spread: f64| -> Vec<f64> {
-            (0..len)
-                .map(|_| f64::from((spread * random.element()) as f32))
-                .collect()
+            let element = |_| f64::from((spread * random.element()) as f32);
+            (0..len).map(element).collect()
         };
         Self {
             sizes,
@@ -54,15 +55,10 @@ impl Case {
     /// Example `b` attends to some keys in the middle, and the last to none.
     fn masked(mut self) -> Self {
         let [batch, keys, ..] = self.sizes;
-        let bounds = (0..batch).map(|b| {
-            let start = b % 3;
-            if b + 1 == batch {
-                [0, 0]
-            } else {
-                [start, keys.saturating_sub(b).max(start)]
-            }
-        });
-        self.mask.intervals = Some((bounds.collect(), [batch, 1]));
+        let of_example = |b: usize| [b % 3, keys.saturating_sub(b).max(b % 3)];
+        let mut bounds: Vec<_> = (0..batch).map(of_example).collect();
+        bounds[batch - 1] = [0, 0];
+        self.mask.intervals = Some((bounds, [batch, 1]));
         self
     }
 
@@ -73,16 +69,9 @@ impl Case {
     /// By loops, with sums of type `E`: in `f32` the error of a plain composition.
     fn solve(&self, round: impl Fn(f64) -> f64) -> Outcome<f64> {
         let [batch, keys, units, channels, width] = self.sizes;
-        let lens = [
-            batch * keys,
-            batch * units,
-            batch * keys * units,
-            units,
-            batch * channels * keys,
-            channels * width * units,
-        ];
-        let mut outcome: Outcome<f64> = lens.map(|len| vec![0.0; len]);
-        let [scores, dq, dk, dw, da, df] = &mut outcome;
+        let mut scores = vec![0.0; batch * keys];
+        let [mut dq, mut dk, mut dw, mut da, mut df] =
+            self.leaves().map(|(_, like)| vec![0.0; like.len()]);
         for b in 0..batch {
             for j in (0..keys).filter(|j| self.attends(b, *j)) {
                 let taps = || {
@@ -94,8 +83,8 @@ impl Case {
                     })
                 };
                 for u in 0..units {
-                    let mut x =
-                        round(self.queries[b * units + u] + self.keys[(b * keys + j) * units + u]);
+                    let key = self.keys[(b * keys + j) * units + u];
+                    let mut x = round(self.queries[b * units + u] + key);
                     for (a, f) in taps() {
                         x = round(x + self.alignments[a] * self.filters[f + u]);
                     }
@@ -113,22 +102,16 @@ impl Case {
                 }
             }
         }
-        outcome
+        [scores, dq, dk, dw, da, df]
     }
 
     /// By the kernel, with the gradients that are wanted.
     fn run<E: AttentionReal>(&self, level: Level, wanted: [bool; 5]) -> Outcome<E> {
         let [batch, keys, units, channels, width] = self.sizes;
         let narrow = |from: &[f64]| -> Vec<E> { from.iter().map(|x| E::from_f64(*x)).collect() };
-        let [queries, key_rows, weight, alignments, filters, gradients] = [
-            &self.queries,
-            &self.keys,
-            &self.weight,
-            &self.alignments,
-            &self.filters,
-            &self.score_gradients,
-        ]
-        .map(|from| narrow(from));
+        let [queries, key_rows, weight, alignments, filters] =
+            self.leaves().map(|(_, from)| narrow(from));
+        let gradients = narrow(&self.score_gradients);
         let inputs = LocationScoreInputs {
             queries: Rows::contiguous(&queries, [batch, 1, 1, units]),
             keys: Rows::contiguous(&key_rows, [batch, 1, keys, units]),
@@ -139,28 +122,16 @@ impl Case {
         };
         let mut scores = vec![E::from_f64(f64::NAN); batch * keys];
         inputs.forward(level, &mut scores);
-        let mut outcome = [
-            &self.queries,
-            &self.keys,
-            &self.weight,
-            &self.alignments,
-            &self.filters,
-        ]
-        .map(|like| vec![E::ZERO; like.len()]);
-        let mut to = outcome
-            .iter_mut()
-            .zip(wanted)
-            .map(|(to, wanted)| wanted.then_some(&mut to[..]));
-        let mut next = || to.next().flatten();
+        let [mut dq, mut dk, mut dw, mut da, mut df] =
+            self.leaves().map(|(_, like)| vec![E::ZERO; like.len()]);
         let to = LocationScoreGradients {
-            queries: next(),
-            keys: next(),
-            weight: next(),
-            alignments: next(),
-            filters: next(),
+            queries: wanted[0].then_some(&mut dq),
+            keys: wanted[1].then_some(&mut dk),
+            weight: wanted[2].then_some(&mut dw),
+            alignments: wanted[3].then_some(&mut da),
+            filters: wanted[4].then_some(&mut df),
         };
         inputs.backward(level, Rows::contiguous(&gradients, [batch, 1, 1, keys]), to);
-        let [dq, dk, dw, da, df] = outcome;
         [scores, dq, dk, dw, da, df]
     }
 
@@ -170,18 +141,17 @@ impl Case {
         for level in Level::available() {
             let got = self.run::<f32>(level, [true; 5]);
             let exact = self.run::<f64>(level, [true; 5]);
-            for (n, name) in NAMES.iter().enumerate() {
+            let names = self.leaves().map(|(name, _)| name);
+            for (n, name) in ["scores"].iter().chain(&names).enumerate() {
                 let elements = expected[n].iter();
                 let largest = elements.fold(1.0, |most: f64, x| most.max(x.abs()));
                 let error = |of: &dyn Fn(usize) -> f64| {
-                    (0..expected[n].len()).fold(0.0, |most: f64, at| {
-                        let error = (of(at) - expected[n][at]).abs();
-                        if error.is_nan() {
-                            f64::INFINITY
-                        } else {
-                            most.max(error)
-                        }
-                    })
+                    let errors = expected[n]
+                        .iter()
+                        .enumerate()
+                        .map(|(at, x)| (of(at) - x).abs());
+                    let infinite = errors.map(|x| if x.is_nan() { f64::INFINITY } else { x });
+                    infinite.fold(0.0, f64::max)
                 };
                 let reference = error(&|at| plain[n][at]);
                 let limit = (if n == 0 { 2.0 } else { 3.0 } * reference).max(1e-6 * largest);
@@ -250,16 +220,14 @@ fn wanted_gradients_and_threads_change_no_bit() {
     for level in Level::available() {
         let all = case.run::<f32>(level, [true; 5]);
         for threads in [1, 3] {
-            assert_eq!(
-                on_threads(threads, || case.run::<f32>(level, [true; 5])),
-                all
-            );
+            let again = on_threads(threads, || case.run::<f32>(level, [true; 5]));
+            assert_eq!(again, all);
         }
-        for n in 0..5 {
+        for (n, (name, _)) in case.leaves().into_iter().enumerate() {
             let one = case.run::<f32>(level, std::array::from_fn(|other| other == n));
             for (other, gradient) in one[1..].iter().enumerate() {
                 if other == n {
-                    assert_eq!(gradient, &all[n + 1], "{} alone", NAMES[n + 1]);
+                    assert_eq!(gradient, &all[n + 1], "{name} alone");
                 } else {
                     assert!(gradient.iter().all(|x| *x == 0.0));
                 }

@@ -76,14 +76,11 @@ impl Modifiers {
     }
 
     /// Elements from `draw`, for scores `[batch, heads, queries, keys]`.
-    pub(crate) fn with_elements<E>(
+    pub(crate) fn with_elements<E: AttentionReal>(
         &self,
         [batch, heads, queries, keys]: [usize; 4],
         mut draw: impl FnMut(usize) -> Vec<E>,
-    ) -> OwnedModifiers<E>
-    where
-        E: AttentionReal,
-    {
+    ) -> OwnedModifiers<E> {
         let or_one = |is_own, size| if is_own { size } else { 1 };
         let mut bias = |shape: [usize; 4]| Bias {
             elements: draw(shape.iter().product()),
@@ -92,17 +89,12 @@ impl Modifiers {
         OwnedModifiers {
             soft_cap: self.soft_cap.map(E::from_f64),
             bias: self.bias.map(|[of_batch, of_heads, of_queries]| {
-                let shared = [or_one(of_batch, batch), or_one(of_heads, heads)];
-                bias([shared[0], shared[1], or_one(of_queries, queries), keys])
+                let [batch, heads] = [or_one(of_batch, batch), or_one(of_heads, heads)];
+                bias([batch, heads, or_one(of_queries, queries), keys])
             }),
             relative_bias: self.relative_bias.map(|[of_batch, of_heads]| {
-                let distances = (queries + keys).saturating_sub(1);
-                bias([
-                    or_one(of_batch, batch),
-                    or_one(of_heads, heads),
-                    1,
-                    distances,
-                ])
+                let [batch, heads] = [or_one(of_batch, batch), or_one(of_heads, heads)];
+                bias([batch, heads, 1, (queries + keys).saturating_sub(1)])
             }),
             sinks: self.sinks.then(|| draw(heads)),
         }
@@ -173,11 +165,8 @@ impl<E: AttentionReal> OwnedModifiers<E> {
     /// All of these gradients as wanted.
     pub(crate) fn wanted(&mut self) -> ModifierGradients<'_, E> {
         ModifierGradients {
-            bias: self.bias.as_mut().map(|bias| &mut bias.elements[..]),
-            relative_bias: self
-                .relative_bias
-                .as_mut()
-                .map(|bias| &mut bias.elements[..]),
+            bias: self.bias.as_mut().map(|of| &mut of.elements[..]),
+            relative_bias: self.relative_bias.as_mut().map(|of| &mut of.elements[..]),
             sinks: self.sinks.as_deref_mut(),
         }
     }
@@ -185,10 +174,10 @@ impl<E: AttentionReal> OwnedModifiers<E> {
     /// The elements of bias, relative bias and sinks, each empty if there are none.
     pub(crate) fn parts(&self) -> [&[E]; 3] {
         [
-            self.bias.as_ref().map_or(&[], |bias| &bias.elements[..]),
+            self.bias.as_ref().map_or(&[], |of| &of.elements[..]),
             self.relative_bias
                 .as_ref()
-                .map_or(&[], |bias| &bias.elements[..]),
+                .map_or(&[], |of| &of.elements[..]),
             self.sinks.as_deref().unwrap_or_default(),
         ]
     }
@@ -200,10 +189,8 @@ impl<E: AttentionReal> OwnedModifiers<E> {
 
     /// Whether a bias of minus infinity masks a pair.
     pub(crate) fn masks(&self, queries: usize, at: [usize; 4]) -> bool {
-        let biases = [
-            (&self.bias, at),
-            (&self.relative_bias, Self::distance(queries, at)),
-        ];
+        let distance = Self::distance(queries, at);
+        let biases = [(&self.bias, at), (&self.relative_bias, distance)];
         let is_masked = |(bias, at): (&Option<Bias<E>>, _)| {
             let bias = bias.as_ref();
             bias.is_some_and(|bias| bias.elements[bias.position(at)] == -E::INFINITY)

@@ -31,17 +31,9 @@ impl Plain<'_> {
             Score::Additive { weight } => narrow::<E>(weight),
             _ => Vec::new(),
         };
-        let bias = |bias: &'_ Option<crate::modifiers::Bias<E>>| {
-            let bias = bias.as_ref()?;
-            Some((bias.elements.clone(), bias.shape))
-        };
-        let [biases, relative_biases] = [&modifiers.bias, &modifiers.relative_bias].map(bias);
-        fn view<E>(bias: &Option<(Vec<E>, [usize; 4])>) -> Option<Bias<'_, E>> {
-            let (elements, shape) = bias.as_ref()?;
-            Some(Bias {
-                elements,
-                shape: *shape,
-            })
+        fn view<E>(bias: &crate::modifiers::Bias<E>) -> Bias<'_, E> {
+            let (elements, shape) = (&bias.elements, bias.shape);
+            Bias { elements, shape }
         }
         let attention = Attention {
             pairs: &pairs,
@@ -57,8 +49,8 @@ impl Plain<'_> {
             value_size: self.value_size,
             modifiers: Modifiers {
                 soft_cap: modifiers.soft_cap,
-                bias: view(&biases),
-                relative_bias: view(&relative_biases),
+                bias: modifiers.bias.as_ref().map(view),
+                relative_bias: modifiers.relative_bias.as_ref().map(view),
                 sinks: modifiers.sinks.as_deref(),
             },
             factors: Some(&self.factors::<E>()),
@@ -118,17 +110,12 @@ pub(crate) fn assert_precise(
     rounding: f64,
 ) {
     let (plain, magnitude) = error(plain, exact);
-    let bounds = [
-        (factor * plain).max(1e-6 * magnitude),
-        rounding * (magnitude + 0.1),
-    ];
-    for ((found, bound), precision) in [single, double].into_iter().zip(bounds).zip(["f32", "f64"])
-    {
+    let of_single = (factor * plain).max(1e-6 * magnitude);
+    let of_double = rounding * (magnitude + 0.1);
+    for (found, bound, precision) in [(single, of_single, "f32"), (double, of_double, "f64")] {
         let (found, _) = error(found, exact);
-        assert!(
-            found <= bound,
-            "{what}, {precision}: error {found:e} above {bound:e}"
-        );
+        let what = format!("{what}, {precision}");
+        assert!(found <= bound, "{what}: error {found:e} above {bound:e}");
     }
 }
 

@@ -140,14 +140,8 @@ pub(crate) fn assert_saved_agrees<E: AttentionReal>(
     attention.forward_saving(level, &mut saved.context, &mut saved.terms, &mut weights);
     saved.add_log_sum_exp(attention);
     saved.backward(level, attention, Some(&weights), context_gradient);
-    let bits = |terms: &[LogSumExp]| {
-        terms
-            .as_flattened()
-            .iter()
-            .map(|x| x.to_bits())
-            .collect::<Vec<_>>()
-    };
-    let [of_saved, of_whole] = [&saved.terms, &whole.terms].map(|terms| bits(terms));
+    let bits = |terms: &[LogSumExp]| terms.as_flattened().iter().map(|x| x.to_bits()).collect();
+    let [of_saved, of_whole]: [Vec<u64>; 2] = [&saved.terms, &whole.terms].map(|of| bits(of));
     assert_eq!(of_saved, of_whole, "terms of log-sum-exp");
     for ((name, saved), (_, whole)) in saved.outcome().iter().zip(&whole.outcome()) {
         let mut pairs = saved.iter().zip(whole);
@@ -214,11 +208,10 @@ pub(crate) fn assert_deferred_agrees<E: AttentionReal>(
         let finite = whole.iter().map(|x| x.abs()).filter(|x| x.is_finite());
         let bound = if size_of::<E>() == 4 { 2e-6 } else { 4e-15 } * finite.fold(0.0, f64::max);
         for (deferred, whole) in deferred.iter().zip(&whole) {
-            let is_same = deferred.to_bits() == whole.to_bits();
-            assert!(
-                (deferred - whole).abs() <= bound || is_same || deferred.is_nan() && whole.is_nan(),
-                "deferred {name}: {deferred:e}, not {whole:e}"
-            );
+            let is_same =
+                deferred.to_bits() == whole.to_bits() || deferred.is_nan() && whole.is_nan();
+            let is_close = is_same || (deferred - whole).abs() <= bound;
+            assert!(is_close, "deferred {name}: {deferred:e}, not {whole:e}");
         }
     }
 }

@@ -6,13 +6,9 @@ use attention_kernels::Mask;
 
 /// Batch, head, query and key of the score `at`, of `[batch, heads, queries, keys]`.
 pub(crate) fn pair([_, heads, queries, keys]: [usize; 4], at: usize) -> [usize; 4] {
-    let (row, key) = (at / keys, at % keys);
-    [
-        row / queries / heads,
-        row / queries % heads,
-        row % queries,
-        key,
-    ]
+    let row = at / keys;
+    let (head, query) = (row / queries, row % queries);
+    [head / heads, head % heads, query, at % keys]
 }
 
 /// Intervals, flags, both or neither.
@@ -23,6 +19,14 @@ pub(crate) struct OwnedMask {
 }
 
 impl OwnedMask {
+    pub(crate) fn of_intervals(bounds: Vec<[usize; 2]>, shape: [usize; 2]) -> Self {
+        let intervals = Some((bounds, shape));
+        Self {
+            intervals,
+            keep: None,
+        }
+    }
+
     pub(crate) fn mask(&self) -> Mask<'_> {
         let mut mask = Mask::none();
         if let Some((bounds, shape)) = &self.intervals {
@@ -41,15 +45,14 @@ impl OwnedMask {
                 index * size + if *size == 1 { 0 } else { *at }
             })
         };
-        let inside = self.intervals.as_ref().is_none_or(|(bounds, shape)| {
+        let is_inside = self.intervals.iter().all(|(bounds, shape)| {
             let [start, end] = bounds[index(shape, &[batch, query])];
             (start..end).contains(&key)
         });
-        inside
-            && self
-                .keep
-                .as_ref()
-                .is_none_or(|(keep, shape)| keep[index(shape, &[batch, head, query, key])])
+        let is_kept = |(keep, shape): &(Vec<bool>, [usize; 4])| {
+            keep[index(shape, &[batch, head, query, key])]
+        };
+        is_inside && self.keep.iter().all(is_kept)
     }
 }
 

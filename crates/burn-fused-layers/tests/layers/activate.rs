@@ -1,7 +1,7 @@
 //! Activations against Burn's own operations in f64.
 
 use attention_tests::{
-    Array, assert_all_close, assert_close, assert_same, device, panic_message, refuses,
+    Array, assert_all_close, assert_close, assert_same, device, panic_message, parameters, refuses,
 };
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::{
@@ -39,50 +39,35 @@ fn run(
     apply: impl Fn(Tensor<3>, Option<Tensor<3>>) -> Tensor<3>,
 ) -> Vec<Array> {
     let shape = [3, 7, 41];
-    let [input, factor] = [1, 2].map(|seed| {
+    let leaves = [1, 2].map(|seed| {
         let drawn = Array::draw(seed, &shape).map(|x| 2.0 * x);
         drawn.leaf::<3>(device, dtype)
     });
-    let output = apply(input.clone(), is_gated.then(|| factor.clone()));
-    let received = Array::draw(3, &shape).tensor(device, dtype);
-    let gradients = (output.clone() * received).sum().backward();
-    let of_leaves = [input, factor].map(|leaf| leaf.grad(&gradients));
-    let of_leaves = of_leaves.into_iter().flatten();
-    let all = [output].into_iter().chain(of_leaves);
-    all.map(Array::read).collect()
-}
-
-fn ours(input: Tensor<3>, factor: Option<Tensor<3>>, function: Activation) -> Tensor<3> {
-    match factor {
-        Some(factor) => activate_gated(input, factor, function),
-        None => activate(input, function),
-    }
+    let leaves = &leaves[..1 + usize::from(is_gated)];
+    let output = apply(leaves[0].clone(), leaves.get(1).cloned());
+    parameters::results(output, leaves.to_vec(), 3)
 }
 
 #[test]
 fn activations_are_the_formulas_with_their_gradients() {
     let exact = Device::flex().autodiff();
-    device::each_training(|device| {
-        for dtype in device::all_types(device) {
-            for function in ALL {
-                for is_gated in [false, true] {
-                    let got = run(device, dtype, is_gated, |input, factor| {
-                        ours(input, factor, function)
-                    });
-                    let expected = run(&exact, DType::F64, is_gated, |input, factor| {
-                        let result = formula(input, function);
-                        match factor {
-                            Some(factor) => result * factor,
-                            None => result,
-                        }
-                    });
-                    assert_eq!(got.len(), 2 + usize::from(is_gated));
-                    let what = format!("{dtype:?} {function:?}, gated {is_gated}");
-                    assert_all_close(what, &got, &expected, 8.0 * device::epsilon(dtype));
-                }
+    device::each_training(device::in_all_types(|(device, dtype)| {
+        for function in ALL {
+            for is_gated in [false, true] {
+                let got = run(device, dtype, is_gated, |input, factor| match factor {
+                    Some(factor) => activate_gated(input, factor, function),
+                    None => activate(input, function),
+                });
+                let expected = run(&exact, DType::F64, is_gated, |input, factor| match factor {
+                    Some(factor) => formula(input, function) * factor,
+                    None => formula(input, function),
+                });
+                assert_eq!(got.len(), 2 + usize::from(is_gated));
+                let what = format!("{dtype:?} {function:?}, gated {is_gated}");
+                assert_all_close(what, &got, &expected, 8.0 * device::epsilon(dtype));
             }
         }
-    });
+    }));
 }
 
 /// Transposed and sliced tensors, of any number of axes.
@@ -136,10 +121,13 @@ fn extremes_have_their_limits_and_a_nan_stays_where_it_is() {
             let expected = [0.0, 0.0, 1e4, 0.0, infinity, 0.0];
             // Composed, limits of 0 are as good as reached.
             let least = if is_composed { 1e-29 } else { 0.0 };
-            let limits = [&output, &gradient]
-                .map(|array| array.map(|x| if x.abs() < least { 0.0 } else { x }));
-            assert_eq!(limits[0].data[..6], expected, "{function:?}");
-            assert_eq!(limits[1].data[2..6], [1.0, 0.0, 1.0, 0.0], "{function:?}");
+            let limits = |of: &Array| of.map(|x| if x.abs() < least { 0.0 } else { x }).data;
+            assert_eq!(limits(&output)[..6], expected, "{function:?}");
+            assert_eq!(
+                limits(&gradient)[2..6],
+                [1.0, 0.0, 1.0, 0.0],
+                "{function:?}"
+            );
             assert!(output.data[6].is_nan() && gradient.data[6].is_nan());
             assert!(output.data[7] > 0.5 && gradient.data[7] > 0.5);
         }
@@ -219,7 +207,7 @@ fn an_activation_and_a_linear_layer_are_those_two() {
                 };
                 let (one, two) = (run(true), run(false));
                 let what =
-                    format!("{dtype:?}, gated {is_gated}, bias {has_bias}, frozen {frozen:?}");
+                    format!("{dtype:?}, gated {is_gated}, bias {has_bias}, {frozen:?} frozen");
                 for (at, (one, two)) in one.into_iter().zip(two).enumerate() {
                     assert_eq!(one.is_some(), two.is_some(), "{what}: {at}");
                     if let (Some(one), Some(two)) = (one, two) {
@@ -240,13 +228,12 @@ fn an_activation_and_a_linear_layer_without_elements_and_with_shapes_that_do_not
         assert_eq!(output.dims(), [2, 0, 2]);
         let input = || Tensor::<2>::ones([4, 5], device);
         let expected = "activate_linear: last axis of the input expected 3, got 5 in [4, 5]";
-        refuses(expected, || {
-            activate_linear(input(), Activation::Relu, weight(), None)
-        });
+        let relu = Activation::Relu;
+        refuses(expected, || activate_linear(input(), relu, weight(), None));
         let gate = Tensor::<2>::ones([4, 3], device);
         let expected = "activate_gated_linear: input expected [4, 3], as the gate, got [4, 5]";
         refuses(expected, || {
-            activate_gated_linear(gate, input(), Activation::Relu, weight(), None)
+            activate_gated_linear(gate, input(), relu, weight(), None)
         });
     });
 }

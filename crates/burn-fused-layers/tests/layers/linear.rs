@@ -10,8 +10,7 @@ fn linear_is_the_product_and_its_gradients() {
     device::each_training(|device| {
         let (rows, size, to) = (37, 21, 70);
         for layout in ["contiguous", "transposed", "sliced"] {
-            let leaf = |seed: u64, shape: [usize; 2]| {
-                let [rows, columns] = shape;
+            let leaf = |seed: u64, [rows, columns]: [usize; 2]| {
                 let stored = match layout {
                     "contiguous" => [rows, columns],
                     "transposed" => [columns, rows],
@@ -55,11 +54,9 @@ fn linear_takes_any_number_of_axes() {
         let view = || leaf.clone().slice([1..4, 0..3, 0..1]).swap_dims(0, 1);
         let run = |output: Tensor<4>| {
             let gradients = (output.clone() * output.clone()).sum().backward();
-            let [of_input, of_weight] = [
-                leaf.grad(&gradients),
-                weight.grad(&gradients).map(|g| g.unsqueeze()),
-            ];
-            [Some(output), of_input, of_weight].map(|tensor| Array::read(tensor.unwrap()))
+            let of_input = leaf.grad(&gradients).unwrap();
+            let of_weight = weight.grad(&gradients).unwrap().unsqueeze();
+            [output, of_input, of_weight].map(Array::read)
         };
         let ours = run(linear(view(), weight.clone(), None));
         let burns = run(view().matmul(weight.clone().unsqueeze()));

@@ -8,8 +8,7 @@ use burn_fused_layers::{ClassTargets, linear_cross_entropy, linear_cross_entropy
 const ROWS: usize = 23;
 
 fn leaf<const D: usize>(seed: u64, shape: [usize; D], device: &Device, dtype: DType) -> Tensor<D> {
-    let tensor = Array::draw(seed, &shape).tensor::<D>(device, dtype);
-    tensor.require_grad()
+    Array::draw(seed, &shape).leaf(device, dtype)
 }
 
 fn classes_of_rows(classes: usize, device: &Device) -> Tensor<1, Int> {
@@ -33,91 +32,87 @@ fn targets(classes: usize, device: &Device, dtype: DType) -> ClassTargets {
 
 #[test]
 fn it_is_the_loss_of_the_logits_and_its_gradients() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            let tolerance = 64.0 * device::epsilon(dtype);
-            for (classes, has_bias, label_smoothing) in [
-                (37, true, 0.0),
-                (400, false, 0.0),
-                (1, true, 0.0),
-                (37, true, 0.1),
-                (400, false, 0.5),
-                (37, false, 1.0),
-            ] {
-                let input = leaf(1, [ROWS, 13], device, dtype);
-                let weight = leaf(2, [13, classes], device, dtype);
-                let bias = leaf(3, [classes], device, dtype);
-                let targets = targets(classes, device, dtype).with_label_smoothing(label_smoothing);
-                let run = |is_ours: bool| {
-                    let bias_or_none = has_bias.then(|| bias.clone());
-                    let (loss, predictions) = if is_ours {
-                        let (input, weight) = (input.clone(), weight.clone());
-                        linear_cross_entropy(input, weight, bias_or_none, targets.clone())
-                    } else {
-                        let logits = input.clone().matmul(weight.clone());
-                        let logits = match bias_or_none {
-                            Some(bias) => logits + bias.unsqueeze::<2>(),
-                            None => logits,
-                        };
-                        let predictions = logits.clone().argmax(1).squeeze_dim::<1>(1);
-                        let indices = targets.classes.clone().unsqueeze_dim::<2>(1);
-                        let logarithms = log_softmax(logits, 1);
-                        let hits = logarithms.clone().gather(1, indices) * (1.0 - label_smoothing);
-                        let hits = hits + logarithms.mean_dim(1) * label_smoothing;
-                        let losses = hits.squeeze_dim::<1>(1).neg() * targets.factors.clone();
-                        (losses.sum(), predictions)
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        let tolerance = 64.0 * device::epsilon(dtype);
+        for (classes, has_bias, label_smoothing) in [
+            (37, true, 0.0),
+            (400, false, 0.0),
+            (1, true, 0.0),
+            (37, true, 0.1),
+            (400, false, 0.5),
+            (37, false, 1.0),
+        ] {
+            let input = leaf(1, [ROWS, 13], device, dtype);
+            let weight = leaf(2, [13, classes], device, dtype);
+            let bias = leaf(3, [classes], device, dtype);
+            let targets = targets(classes, device, dtype).with_label_smoothing(label_smoothing);
+            let run = |is_ours: bool| {
+                let bias_or_none = has_bias.then(|| bias.clone());
+                let (loss, predictions) = if is_ours {
+                    let (input, weight) = (input.clone(), weight.clone());
+                    linear_cross_entropy(input, weight, bias_or_none, targets.clone())
+                } else {
+                    let logits = input.clone().matmul(weight.clone());
+                    let logits = match bias_or_none {
+                        Some(bias) => logits + bias.unsqueeze::<2>(),
+                        None => logits,
                     };
-                    // A gradient that is not 1.
-                    let gradients = (loss.clone() * 3.0).backward();
-                    let mut results = vec![
-                        Array::read(loss),
-                        Array::read(predictions.float()),
-                        Array::read(input.grad(&gradients).unwrap()),
-                        Array::read(weight.grad(&gradients).unwrap()),
-                    ];
-                    if has_bias {
-                        results.push(Array::read(bias.grad(&gradients).unwrap()));
-                    }
-                    results
+                    let predictions = logits.clone().argmax(1).squeeze_dim::<1>(1);
+                    let indices = targets.classes.clone().unsqueeze_dim::<2>(1);
+                    let logarithms = log_softmax(logits, 1);
+                    let hits = logarithms.clone().gather(1, indices) * (1.0 - label_smoothing);
+                    let hits = hits + logarithms.mean_dim(1) * label_smoothing;
+                    let losses = hits.squeeze_dim::<1>(1).neg() * targets.factors.clone();
+                    (losses.sum(), predictions)
                 };
-                assert_all_close(format!("{dtype:?}"), &run(true), &run(false), tolerance);
-            }
+                // A gradient that is not 1.
+                let gradients = (loss.clone() * 3.0).backward();
+                let mut results = vec![
+                    Array::read(loss),
+                    Array::read(predictions.float()),
+                    Array::read(input.grad(&gradients).unwrap()),
+                    Array::read(weight.grad(&gradients).unwrap()),
+                ];
+                if has_bias {
+                    results.push(Array::read(bias.grad(&gradients).unwrap()));
+                }
+                results
+            };
+            assert_all_close(format!("{dtype:?}"), &run(true), &run(false), tolerance);
         }
-    });
+    }));
 }
 
 /// The results are as for concatenated features.
 #[test]
 fn features_in_parts() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            let parts = leaf(1, [2, ROWS, 7], device, dtype);
-            let weight = leaf(2, [14, 37], device, dtype);
-            let bias = leaf(3, [37], device, dtype);
-            let run = |is_in_parts: bool| {
-                let targets = targets(37, device, dtype).with_label_smoothing(0.2);
-                let (weight_now, bias_now) = (weight.clone(), Some(bias.clone()));
-                let (loss, predictions) = if is_in_parts {
-                    let parts = parts.clone();
-                    linear_cross_entropy_of_parts(parts, weight_now, bias_now, targets)
-                } else {
-                    let part = |n| parts.clone().narrow(0, n, 1).squeeze_dim::<2>(0);
-                    let input = Tensor::cat(vec![part(0), part(1)], 1);
-                    linear_cross_entropy(input, weight_now, bias_now, targets)
-                };
-                let gradients = (loss.clone() * 3.0).backward();
-                [
-                    Array::read(loss),
-                    Array::read(predictions.float()),
-                    Array::read(parts.grad(&gradients).unwrap()),
-                    Array::read(weight.grad(&gradients).unwrap()),
-                    Array::read(bias.grad(&gradients).unwrap()),
-                ]
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        let parts = leaf(1, [2, ROWS, 7], device, dtype);
+        let weight = leaf(2, [14, 37], device, dtype);
+        let bias = leaf(3, [37], device, dtype);
+        let run = |is_in_parts: bool| {
+            let targets = targets(37, device, dtype).with_label_smoothing(0.2);
+            let (weight_now, bias_now) = (weight.clone(), Some(bias.clone()));
+            let (loss, predictions) = if is_in_parts {
+                let parts = parts.clone();
+                linear_cross_entropy_of_parts(parts, weight_now, bias_now, targets)
+            } else {
+                let part = |n| parts.clone().narrow(0, n, 1).squeeze_dim::<2>(0);
+                let input = Tensor::cat(vec![part(0), part(1)], 1);
+                linear_cross_entropy(input, weight_now, bias_now, targets)
             };
-            let tolerance = 32.0 * device::epsilon(dtype);
-            assert_all_close(format!("{dtype:?}"), &run(true), &run(false), tolerance);
-        }
-    });
+            let gradients = (loss.clone() * 3.0).backward();
+            [
+                Array::read(loss),
+                Array::read(predictions.float()),
+                Array::read(parts.grad(&gradients).unwrap()),
+                Array::read(weight.grad(&gradients).unwrap()),
+                Array::read(bias.grad(&gradients).unwrap()),
+            ]
+        };
+        let tolerance = 32.0 * device::epsilon(dtype);
+        assert_all_close(format!("{dtype:?}"), &run(true), &run(false), tolerance);
+    }));
 }
 
 /// Frozen parameters get no gradient, and without any the loss is the same.
@@ -141,38 +136,32 @@ fn of_constants() {
 
 #[test]
 fn half_precision_is_computed_in_f32() {
-    device::each(|device| {
-        for dtype in device::half_types(device) {
-            let draw =
-                |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
-            let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
-            let run = |dtype| {
-                let (input, weight) = (input.clone().cast(dtype), weight.clone().cast(dtype));
-                let targets = targets(37, device, dtype);
-                Array::read(linear_cross_entropy(input, weight, None, targets).0)
-            };
-            let what = "loss";
-            assert_close(what, &run(dtype), &run(DType::F32), device::epsilon(dtype));
-        }
-    });
+    device::each(device::in_half_types(|(device, dtype)| {
+        let draw = |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
+        let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
+        let run = |dtype| {
+            let (input, weight) = (input.clone().cast(dtype), weight.clone().cast(dtype));
+            let targets = targets(37, device, dtype);
+            Array::read(linear_cross_entropy(input, weight, None, targets).0)
+        };
+        let (got, expected) = (run(dtype), run(DType::F32));
+        assert_close("loss", &got, &expected, device::epsilon(dtype));
+    }));
 }
 
 /// Factors may be more precise than logits in half precision, which are computed in f32.
 #[test]
 fn factors_beside_half_precision_may_be_f32() {
-    device::each(|device| {
-        for dtype in device::half_types(device) {
-            let draw =
-                |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
-            let run = |of_rows| {
-                let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
-                let factors = factors(device, dtype).cast(of_rows);
-                let targets = ClassTargets::new(classes_of_rows(37, device), factors);
-                Array::read(linear_cross_entropy(input, weight, None, targets).0)
-            };
-            assert_same("loss", &run(DType::F32), &run(dtype));
-        }
-    });
+    device::each(device::in_half_types(|(device, dtype)| {
+        let draw = |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
+        let run = |of_rows| {
+            let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
+            let factors = factors(device, dtype).cast(of_rows);
+            let targets = ClassTargets::new(classes_of_rows(37, device), factors);
+            Array::read(linear_cross_entropy(input, weight, None, targets).0)
+        };
+        assert_same("loss", &run(DType::F32), &run(dtype));
+    }));
 }
 
 #[test]

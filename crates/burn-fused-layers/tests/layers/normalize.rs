@@ -54,47 +54,44 @@ fn run(
     let output = apply(input.clone(), gain.clone(), bias.clone());
     let received = Array::draw(4, &shape).tensor(device, dtype);
     let gradients = (output.clone() * received).sum().backward();
-    let of_parameters = [gain, bias].map(|leaf| leaf.grad(&gradients).map(Array::read));
-    let of_input = input.grad(&gradients).expect("a leaf");
-    let all = [output, of_input].map(Array::read).into_iter();
-    all.chain(of_parameters.into_iter().flatten()).collect()
+    let mut all = [output, input.grad(&gradients).expect("a leaf")]
+        .map(Array::read)
+        .to_vec();
+    all.extend(
+        [gain, bias]
+            .iter()
+            .filter_map(|leaf| leaf.grad(&gradients).map(Array::read)),
+    );
+    all
 }
 
 #[test]
 fn normalizations_are_the_formulas_with_their_gradients() {
     let exact = Device::flex().autodiff();
-    device::each_training(|device| {
-        for dtype in device::all_types(device) {
-            for kind in ALL {
-                for shape in [[3, 7, 41], [5, 37, 17], [2, 3, 5]] {
-                    let got = run(device, dtype, shape, |x, gain, bias| {
-                        ours(kind, x, gain, bias)
-                    });
-                    let expected = run(&exact, DType::F64, shape, |x, gain, bias| {
-                        formula(kind, x, gain, bias)
-                    });
-                    let has_bias = matches!(kind, Kind::Layer);
-                    assert_eq!(got.len(), 3 + usize::from(has_bias));
-                    let what = format!("{dtype:?} {kind:?} {shape:?}");
-                    assert_all_close(what, &got, &expected, 20.0 * device::epsilon(dtype));
-                }
+    device::each_training(device::in_all_types(|(device, dtype)| {
+        for kind in ALL {
+            for shape in [[3, 7, 41], [5, 37, 17], [2, 3, 5]] {
+                let got = run(device, dtype, shape, |x, g, b| ours(kind, x, g, b));
+                let expected = run(&exact, DType::F64, shape, |x, g, b| formula(kind, x, g, b));
+                assert_eq!(got.len(), 3 + usize::from(matches!(kind, Kind::Layer)));
+                let what = format!("{dtype:?} {kind:?} {shape:?}");
+                assert_all_close(what, &got, &expected, 20.0 * device::epsilon(dtype));
             }
         }
-    });
+    }));
 }
 
 /// Transposed and sliced rows, of any number of axes.
 #[test]
 fn normalizations_of_views() {
     device::each(|device| {
-        let tensor = Array::draw(1, &[9, 7]).tensor::<2>(device, DType::F32);
-        let gain = Array::draw(2, &[5]).tensor::<1>(device, DType::F32);
+        let tensor = Array::draw(1, &[9, 7]).f32::<2>(device);
+        let gain = Array::draw(2, &[5]).f32::<1>(device);
         let view = tensor.transpose().slice([1..6, 3..8]);
-        let copied = Array::read(view.clone()).tensor::<2>(device, DType::F32);
-        let [got, expected] =
-            [view, copied].map(|rows| Array::read(rms_norm(rows, gain.clone(), EPSILON)));
-        assert_same("a view", &got, &expected);
-        let row = Array::draw(3, &[5]).tensor::<1>(device, DType::F32);
+        let copied = Array::read(view.clone()).f32::<2>(device);
+        let [got, expected] = [view, copied].map(|rows| rms_norm(rows, gain.clone(), EPSILON));
+        assert_same("a view", got, expected);
+        let row = Array::draw(3, &[5]).f32::<1>(device);
         let alone = Array::read(layer_norm(row.clone(), gain.clone(), None, EPSILON));
         let among = layer_norm(row.unsqueeze::<4>(), gain.clone(), None, EPSILON);
         assert_eq!(among.dims(), [1, 1, 1, 5]);
@@ -113,8 +110,7 @@ fn what_is_not_finite_stays_in_its_row() {
             let clean = Array::draw(1, &[4, 1, 19]);
             let mut dirty = clean.clone();
             *dirty.at_mut(&[2, 0, 5]) = odd;
-            let [gain, bias] =
-                [2, 3].map(|seed| Array::draw(seed, &[19]).tensor::<1>(device, DType::F32));
+            let [gain, bias] = [2, 3].map(|seed| Array::draw(seed, &[19]).f32::<1>(device));
             for kind in ALL {
                 let [before, after] = [&clean, &dirty].map(|rows| {
                     let leaf = rows.leaf::<3>(device, DType::F32);
@@ -124,9 +120,7 @@ fn what_is_not_finite_stays_in_its_row() {
                     [output, gradient].map(Array::read)
                 });
                 for (before, after) in before.iter().zip(&after) {
-                    let others = |all: &Array| {
-                        Array::from_fn(&all.shape, |at| if at[0] == 2 { 0.0 } else { all.at(at) })
-                    };
+                    let others = |all: &Array| all.masked_fill(0.0, |at| at[0] == 2);
                     assert!(after.at(&[2, 0, 5]).is_nan(), "{kind:?} {odd}");
                     assert_same(format!("{kind:?} {odd}"), &others(after), &others(before));
                 }

@@ -82,8 +82,8 @@ fn packed_linear_layers_are_linear_layers() {
         for [from, to] in [[21, 70], [1, 1]] {
             let weight = leaf(1, [from, to], device);
             let bias = leaf(2, [to], device);
-            let inputs = [(3, 64), (4, 1), (5, 530), (6, 13)]
-                .map(|(seed, rows)| leaf(seed, [1, rows, from], device));
+            let rows = [(3, 64), (4, 1), (5, 530), (6, 13)];
+            let inputs = rows.map(|(seed, rows)| leaf(seed, [1, rows, from], device));
             let run = |is_packed: bool| {
                 let packed = PackedLinear::new(weight.clone(), Some(bias.clone()));
                 let mut loss = weight.clone().square().sum();
@@ -117,8 +117,7 @@ fn each_pass_packs_the_weight_of_its_time() {
             let packed = PackedLinear::new(weight.clone(), None);
             let outputs = packed.forward(input.clone()) + packed.forward(input.clone());
             let expected = linear(input.clone(), weight.clone(), None) * 2.0;
-            let got = Array::read(outputs.clone());
-            assert_close("outputs", &got, expected, 1e-6);
+            assert_close("outputs", outputs.clone(), expected, 1e-6);
             let gradients = outputs.square().sum().backward();
             weight = (weight.clone() - weight.grad(&gradients).unwrap()).detach();
             weight = weight.require_grad();
@@ -145,20 +144,16 @@ fn a_layer_takes_any_number_of_passes() {
 /// Without gradients, and in half precision, where nothing is deposited.
 #[test]
 fn packed_weights_of_other_types() {
-    device::each(|device| {
-        for dtype in device::all_types(device) {
-            let draw =
-                |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
-            let (input, weight) = (draw(1, [20, 5]), draw(2, [5, 7]));
-            let packed = PackedLinear::new(weight.clone(), None);
-            let expected = Array::read(linear(input.clone(), weight, None));
-            for _ in 0..2 {
-                let got = Array::read(packed.forward(input.clone()));
-                let tolerance = 4.0 * device::epsilon(dtype);
-                assert_close(format!("{dtype:?}"), &got, &expected, tolerance);
-            }
+    device::each(device::in_all_types(|(device, dtype)| {
+        let draw = |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
+        let (input, weight) = (draw(1, [20, 5]), draw(2, [5, 7]));
+        let packed = PackedLinear::new(weight.clone(), None);
+        let expected = Array::read(linear(input.clone(), weight, None));
+        for _ in 0..2 {
+            let (got, tolerance) = (packed.forward(input.clone()), 4.0 * device::epsilon(dtype));
+            assert_close(format!("{dtype:?}"), got, &expected, tolerance);
         }
-    });
+    }));
 }
 
 #[test]
@@ -216,34 +211,31 @@ fn rows_of_a_table() {
 /// Five hundred calls, each of whose gradients is below the rounding of their sum.
 #[test]
 fn gradients_of_many_calls_are_added_in_f32() {
-    device::each_training(|device| {
-        for dtype in device::half_types(device) {
-            let leaf = |dims: &[usize]| Array::full(dims, 0.5);
-            let weight = leaf(&[3, 2]).leaf::<2>(device, dtype);
-            let bias = leaf(&[2]).leaf::<1>(device, dtype);
-            let table = leaf(&[4, 3]).leaf::<2>(device, dtype);
-            let packed = PackedLinear::new(weight.clone(), Some(bias.clone()));
-            let shared = EmbeddingTable::new(table.clone());
-            let losses = (0..500).map(|_| {
-                let indices = Tensor::<1, Int>::from_ints([1, 1], device);
-                let rows = shared.rows(indices);
-                let output = packed.forward(rows);
-                assert_eq!(output.dtype(), dtype);
-                output.cast(DType::F32).sum()
-            });
-            let loss = losses.reduce(|a, b| a + b).unwrap();
-            let gradients = loss.backward();
-            let of_table = Array::from_fn(&[4, 3], |at| f64::from(at[0] == 1) * 1000.0);
-            let tolerance = device::epsilon(dtype);
-            #[rustfmt::skip]
-            let cases = [
-                ("weight", gradient(&weight, &gradients), Array::full(&[3, 2], 500.0)),
-                ("bias", gradient(&bias, &gradients), Array::full(&[2], 1000.0)),
-                ("table", gradient(&table, &gradients), of_table),
-            ];
-            for (name, got, expected) in cases {
-                assert_close(format!("{name}, {dtype:?}"), &got, &expected, tolerance);
-            }
+    device::each_training(device::in_half_types(|(device, dtype)| {
+        let leaf = |dims: &[usize]| Array::full(dims, 0.5);
+        let weight = leaf(&[3, 2]).leaf::<2>(device, dtype);
+        let bias = leaf(&[2]).leaf::<1>(device, dtype);
+        let table = leaf(&[4, 3]).leaf::<2>(device, dtype);
+        let packed = PackedLinear::new(weight.clone(), Some(bias.clone()));
+        let shared = EmbeddingTable::new(table.clone());
+        let losses = (0..500).map(|_| {
+            let rows = shared.rows(Tensor::from_ints([1, 1], device));
+            let output = packed.forward(rows);
+            assert_eq!(output.dtype(), dtype);
+            output.cast(DType::F32).sum()
+        });
+        let loss = losses.reduce(|a, b| a + b).unwrap();
+        let gradients = loss.backward();
+        let of_table = Array::from_fn(&[4, 3], |at| f64::from(at[0] == 1) * 1000.0);
+        let tolerance = device::epsilon(dtype);
+        #[rustfmt::skip]
+        let cases = [
+            ("weight", gradient(&weight, &gradients), Array::full(&[3, 2], 500.0)),
+            ("bias", gradient(&bias, &gradients), Array::full(&[2], 1000.0)),
+            ("table", gradient(&table, &gradients), of_table),
+        ];
+        for (name, got, expected) in cases {
+            assert_close(format!("{name}, {dtype:?}"), &got, &expected, tolerance);
         }
-    });
+    }));
 }

@@ -62,8 +62,8 @@ fn padding_is_not_read() {
                     let gradients = loss.backward();
                     let mut results = parameters::gradients(&recurrent, Some(&gradients));
                     results.insert("outputs".into(), Array::read(outputs));
-                    let of_input = Array::read(input.grad(&gradients).unwrap());
-                    results.insert("input".into(), of_input);
+                    let of_input = input.grad(&gradients).unwrap();
+                    results.insert("input".into(), Array::read(of_input));
                     results
                 };
                 let expected = run(0.0);
@@ -173,58 +173,53 @@ fn parameters_start_within_pytorchs_bound() {
 
 #[test]
 fn half_precision_is_computed_in_f32() {
-    device::each(|device| {
-        for dtype in device::half_types(device) {
-            for config in cells([3, 5]) {
-                let run = |dtype| {
-                    let mut seed = 0;
-                    let layers = parameters::changed(config.init(device), |_, value| {
-                        seed += 1;
-                        Array::draw(seed, &value.shape)
-                    });
-                    let layer = &parameters::cast(layers, dtype).layers[0];
-                    let gates = Array::draw(5, &[2, 4, config.cell.gates() * 5]);
-                    let gates = gates.tensor::<3>(device, dtype);
-                    let (outputs, _) = layer.forward_gates(gates, None, &Steps::all());
-                    assert_eq!(outputs.dtype(), dtype);
-                    Array::read(outputs)
-                };
-                let (got, expected) = (run(dtype), run(DType::F32));
-                assert_close(format!("{config}"), &got, &expected, device::epsilon(dtype));
-            }
+    device::each(device::in_half_types(|(device, dtype)| {
+        for config in cells([3, 5]) {
+            let run = |dtype| {
+                let mut seed = 0;
+                let layers = parameters::changed(config.init(device), |_, value| {
+                    seed += 1;
+                    Array::draw(seed, &value.shape)
+                });
+                let layer = &parameters::cast(layers, dtype).layers[0];
+                let gates = Array::draw(5, &[2, 4, config.cell.gates() * 5]);
+                let gates = gates.tensor::<3>(device, dtype);
+                let (outputs, _) = layer.forward_gates(gates, None, &Steps::all());
+                assert_eq!(outputs.dtype(), dtype);
+                Array::read(outputs)
+            };
+            let (got, expected) = (run(dtype), run(DType::F32));
+            assert_close(format!("{config}"), &got, &expected, device::epsilon(dtype));
         }
-    });
+    }));
 }
 
 /// The cell c of an LSTM is a sum over steps: each adds less than bf16 would keep of it.
 #[test]
 fn the_cell_of_many_steps_is_f32() {
-    device::each(|device| {
-        for dtype in device::half_types(device) {
-            // f is about 1, i times g about 1/1000.
-            let bias = |at: &[usize]| [-6.9, 12.0, 12.0, 0.0][at[0] / 2];
-            let lstm = recurrent(CellKind::Lstm, [3, 2], device);
-            let lstm =
-                parameters::changed(lstm, |path, value| match path.ends_with("hidden.bias") {
-                    true => Array::from_fn(&value.shape, bias),
-                    false => value.map(|_| 0.0),
-                });
-            let layer = &parameters::cast(lstm, dtype).layers[0];
-            let cell = layer.cell();
-            let zeros = || Tensor::<2>::zeros([1, 2], (device, dtype));
-            let mut state = RecurrentState::of_hidden(zeros());
-            state.cell = Some(zeros());
-            let gates = Tensor::<2>::zeros([1, 8], (device, dtype));
-            for _ in 0..1000 {
-                state = cell.forward(gates.clone(), state);
-            }
-            assert_eq!(state.hidden.dtype(), dtype);
-            let gates = Tensor::zeros([1, 1000, 8], (device, dtype));
-            let (_, all) = layer.forward_gates(gates, None, &Steps::all());
-            let [got, expected] = [state, all].map(|state| Array::read(state.cell.unwrap()));
-            assert_close("c", &got, &expected, device::epsilon(dtype));
+    device::each(device::in_half_types(|(device, dtype)| {
+        // f is about 1, i times g about 1/1000.
+        let bias = |at: &[usize]| [-6.9, 12.0, 12.0, 0.0][at[0] / 2];
+        let lstm = recurrent(CellKind::Lstm, [3, 2], device);
+        let lstm = parameters::changed(lstm, |path, value| match path.ends_with("hidden.bias") {
+            true => Array::from_fn(&value.shape, bias),
+            false => value.map(|_| 0.0),
+        });
+        let layer = &parameters::cast(lstm, dtype).layers[0];
+        let cell = layer.cell();
+        let zeros = || Tensor::<2>::zeros([1, 2], (device, dtype));
+        let mut state = RecurrentState::of_hidden(zeros());
+        state.cell = Some(zeros());
+        let gates = Tensor::<2>::zeros([1, 8], (device, dtype));
+        for _ in 0..1000 {
+            state = cell.forward(gates.clone(), state);
         }
-    });
+        assert_eq!(state.hidden.dtype(), dtype);
+        let gates = Tensor::zeros([1, 1000, 8], (device, dtype));
+        let (_, all) = layer.forward_gates(gates, None, &Steps::all());
+        let [got, expected] = [state, all].map(|state| Array::read(state.cell.unwrap()));
+        assert_close("c", &got, &expected, device::epsilon(dtype));
+    }));
 }
 
 #[test]
@@ -268,21 +263,23 @@ fn the_states_of_one_half_start_the_other() {
             let layers = config.clone().with_layers(2).init(device);
             let input = Array::draw(1, &[2, 6, 3]).leaf::<3>(device, DType::F32);
             let run = |halves: &[usize]| {
-                let (mut state, mut start) = (None, 0);
-                let mut outputs: Vec<Tensor<3>> = Vec::new();
-                for &count in halves {
-                    let part = input.clone().narrow(1, start, count);
-                    let (output, last) = layers.forward(part, state, &Steps::all());
-                    (state, start) = (Some(last), start + count);
-                    outputs.push(output);
-                }
-                let outputs = Tensor::cat(outputs, 1);
+                let mut state = None;
+                let halves = input
+                    .clone()
+                    .split_with_sizes(halves.to_vec(), 1)
+                    .into_iter();
+                let outputs = halves.map(|part| {
+                    let (output, last) = layers.forward(part, state.take(), &Steps::all());
+                    state = Some(last);
+                    output
+                });
+                let outputs = Tensor::cat(outputs.collect(), 1);
                 let weights = Array::draw(2, &[2, 6, 4]).f32::<3>(device);
                 let gradients = (outputs.clone() * weights).sum().backward();
                 let mut results = parameters::gradients(&layers, Some(&gradients));
                 results.insert("outputs".into(), Array::read(outputs));
-                let of_input = Array::read(input.grad(&gradients).unwrap());
-                results.insert("input".into(), of_input);
+                let of_input = input.grad(&gradients).unwrap();
+                results.insert("input".into(), Array::read(of_input));
                 results
             };
             let expected = run(&[6]);
@@ -341,17 +338,15 @@ fn what_does_not_fit_is_refused() {
         }
         let lstm = recurrent(CellKind::Lstm, [3, 4], device);
         let initial = state(Tensor::zeros([2, 4], device));
-        refuses("state of a Lstm expected with the cell c", || {
-            lstm.forward(input(), initial, &Steps::all())
-        });
+        let expected = "state of a Lstm expected with the cell c";
+        refuses(expected, || lstm.forward(input(), initial, &Steps::all()));
         let mut peepholes = RecurrentConfig::new(CellKind::Lstm, 3, 4).init(device);
         peepholes.layers[0].peepholes = Some(Param::from_tensor(Tensor::zeros([3, 5], device)));
-        refuses("peepholes expected [3, 4], got [3, 5]", || {
-            peepholes.forward(input(), None, &Steps::all())
+        let expected = "peepholes expected [3, 4], got [3, 5]";
+        refuses(expected, || peepholes.forward(input(), None, &Steps::all()));
+        let expected = "recurrent layer: last axis of the input expected 3, got 4 in [2, 5, 4]";
+        refuses(expected, || {
+            gru.layers[0].gates(Tensor::zeros([2, 5, 4], device))
         });
-        refuses(
-            "recurrent layer: last axis of the input expected 3, got 4 in [2, 5, 4]",
-            || gru.layers[0].gates(Tensor::zeros([2, 5, 4], device)),
-        );
     });
 }

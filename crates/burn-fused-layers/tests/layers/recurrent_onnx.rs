@@ -62,9 +62,8 @@ impl Case<'_> {
 
     fn steps(&self) -> Steps {
         let lens = self.case.inputs.get("sequence_lens");
-        let lens = lens.map(|lens| lens.data.iter().map(|&len| len as usize).collect());
         Steps {
-            lens,
+            lens: lens.map(|lens| lens.data.iter().map(|&len| len as usize).collect()),
             is_reversed: self.case.direction == "reverse",
         }
     }
@@ -111,24 +110,21 @@ impl Case<'_> {
     }
 
     fn initial(&self, device: &Device, dtype: DType) -> Option<Vec<RecurrentState>> {
-        let states = ["initial_h", "initial_c"].map(|name| {
+        let [hidden, cell] = ["initial_h", "initial_c"].map(|name| {
             let state = self.case.inputs.get(name)?;
             Some(self.state(state).tensor::<3>(device, dtype))
         });
-        let [hidden, cell] = states;
         let hidden = hidden?;
-        let of_direction = |direction: usize| RecurrentState {
-            hidden: hidden.clone().narrow(0, direction, 1).squeeze_dim(0),
-            cell: cell
-                .clone()
-                .map(|cell| cell.narrow(0, direction, 1).squeeze_dim(0)),
+        let of = |state: &Tensor<3>, n| state.clone().narrow(0, n, 1).squeeze_dim(0);
+        let of_direction = |n| RecurrentState {
+            hidden: of(&hidden, n),
+            cell: cell.as_ref().map(|cell| of(cell, n)),
         };
         Some((0..hidden.dims()[0]).map(of_direction).collect())
     }
 
     fn check(&self, device: &Device, dtype: DType) {
-        let steps = self.steps();
-        let recurrent = self.recurrent(device, dtype);
+        let (steps, recurrent) = (self.steps(), self.recurrent(device, dtype));
         let input = self.input().tensor(device, dtype);
         let (outputs, last) = recurrent.forward(input, self.initial(device, dtype), &steps);
         let outputs = Array::read(outputs);
@@ -162,12 +158,9 @@ impl Case<'_> {
     fn check_close(&self, name: &str, dtype: DType, got: &Array, expected: &Array) {
         assert_eq!(got.shape, expected.shape, "{}: {name}", self.case.name);
         for (got, expected) in got.data.iter().zip(&expected.data) {
-            assert!(
-                (got - expected).abs() <= ABSOLUTE + RELATIVE * expected.abs(),
-                "{:?} {}: {name}, {dtype:?}: {got} instead of {expected}",
-                self.cell,
-                self.case.name
-            );
+            let what = format!("{:?} {}: {name}, {dtype:?}", self.cell, self.case.name);
+            let is_close = (got - expected).abs() <= ABSOLUTE + RELATIVE * expected.abs();
+            assert!(is_close, "{what}: {got} instead of {expected}");
         }
     }
 }

@@ -114,9 +114,8 @@ fn gradients_are_those_of_views() {
                 for reads in Reads::CASES {
                     let layer = || Layer::run(cell, sizes, &steps, device);
                     let expected = layer().gradients(reads, &steps, of_steps_by_view, last_by_view);
-                    let got = layer().gradients(reads, &steps, States::of_steps, |states, n, _| {
-                        states.last(n)
-                    });
+                    let last: Last = |states, n, _| states.last(n);
+                    let got = layer().gradients(reads, &steps, States::of_steps, last);
                     assert!(expected.iter().all(|array| array.magnitude() > 0.0));
                     let what = format!("{cell:?} {sizes:?} {steps:?} {reads:?}");
                     assert_all_close(what, &got, &expected, 2e-5);

@@ -23,8 +23,8 @@ fn variants() -> [RecurrentConfig; 2] {
 /// Input and initial states by name.
 fn inputs(config: &RecurrentConfig) -> Outcome {
     let [input_size, size] = SIZES;
-    let mut inputs = BTreeMap::new();
-    inputs.insert("input".into(), Array::draw(1, &[BATCH, STEPS, input_size]));
+    let input = Array::draw(1, &[BATCH, STEPS, input_size]);
+    let mut inputs = Outcome::from([("input".into(), input)]);
     for (seed, name) in (2..).zip(["hidden", "cell"]).take(config.cell.states()) {
         inputs.insert(name.into(), Array::draw(seed, &[2, BATCH, size]));
     }
@@ -40,10 +40,9 @@ fn run(
     (device, dtype): (&Device, DType),
     gradient: bool,
 ) -> (f64, Outcome) {
-    let leaves: BTreeMap<&str, Tensor<3>> = inputs
-        .iter()
-        .map(|(name, value)| (&**name, value.leaf::<3>(device, dtype)))
-        .collect();
+    let leaf = |value: &Array| value.leaf::<3>(device, dtype);
+    let leaves = inputs.iter().map(|(name, value)| (&**name, leaf(value)));
+    let leaves: BTreeMap<&str, Tensor<3>> = leaves.collect();
     let part = |name: &str, index: usize| {
         let state = leaves.get(name)?.clone();
         Some(state.narrow(0, index, 1).squeeze_dim::<2>(0))
@@ -101,16 +100,14 @@ fn gradients_are_differences() {
                     };
                     let loss = |step: f64| {
                         let mut inputs = inputs.clone();
-                        inputs
-                            .entry(name.clone())
-                            .and_modify(|input| *input = along(input, step));
-                        let layers = parameters::changed(layers.clone(), |path, value| {
-                            if path == name {
-                                along(&value, step)
-                            } else {
-                                value
-                            }
-                        });
+                        if let Some(input) = inputs.get_mut(name) {
+                            *input = along(input, step);
+                        }
+                        let moved = |path: &str, value| match path == name {
+                            true => along(&value, step),
+                            false => value,
+                        };
+                        let layers = parameters::changed(layers.clone(), moved);
                         run(&layers, &inputs, &steps, on, false).0
                     };
                     let difference = (loss(STEP) - loss(-STEP)) / (2.0 * STEP);

@@ -89,25 +89,21 @@ fn cross_entropy(
     let results = vec![Array::read(loss.clone()), Array::read(predictions.float())];
     let is_wanted = of_input || of_weight || of_bias && has_bias;
     // A gradient that is not 1.
-    (
-        results,
-        gradients!(loss * 3.0, is_wanted, [input, weight, bias]),
-    )
+    let gradients = gradients!(loss * 3.0, is_wanted, [input, weight, bias]);
+    (results, gradients)
 }
 
 #[test]
 fn of_linear_cross_entropy() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            for parts in [1, 2] {
-                for has_bias in [true, false] {
-                    let what = format!("{dtype:?}, {parts} parts, bias {has_bias}");
-                    let run = |wanted| cross_entropy(parts, has_bias, (device, dtype), wanted);
-                    check_subsets(&what, device, run);
-                }
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        for parts in [1, 2] {
+            for has_bias in [true, false] {
+                let what = format!("{dtype:?}, {parts} parts, bias {has_bias}");
+                let run = |wanted| cross_entropy(parts, has_bias, (device, dtype), wanted);
+                check_subsets(&what, device, run);
             }
         }
-    });
+    }));
 }
 
 /// The result; the gradients of gate and input.
@@ -121,23 +117,19 @@ fn activation(
     let output = activate_gated(gate.clone(), input.clone(), function);
     let results = vec![Array::read(output.clone())];
     let loss = (output * Array::draw(3, &shape).tensor::<2>(device, dtype)).sum();
-    (
-        results,
-        gradients!(loss, wanted.contains(&true), [gate, input]),
-    )
+    let gradients = gradients!(loss, wanted.contains(&true), [gate, input]);
+    (results, gradients)
 }
 
 #[test]
 fn of_gated_activations() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            for function in [Activation::Relu, Activation::Gelu, Activation::Silu] {
-                let what = format!("{dtype:?} {function:?}");
-                let run = |wanted| activation(function, (device, dtype), wanted);
-                check_subsets(&what, device, run);
-            }
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        for function in [Activation::Relu, Activation::Gelu, Activation::Silu] {
+            let what = format!("{dtype:?} {function:?}");
+            let run = |wanted| activation(function, (device, dtype), wanted);
+            check_subsets(&what, device, run);
         }
-    });
+    }));
 }
 
 /// The result; the gradients of input, gain and bias.
@@ -151,20 +143,16 @@ fn normalization(
     let output = layer_norm(input.clone(), gain.clone(), Some(bias.clone()), 1e-5);
     let results = vec![Array::read(output.clone())];
     let loss = (output * Array::draw(4, &shape).tensor::<2>(device, dtype)).sum();
-    (
-        results,
-        gradients!(loss, wanted.contains(&true), [input, gain, bias]),
-    )
+    let gradients = gradients!(loss, wanted.contains(&true), [input, gain, bias]);
+    (results, gradients)
 }
 
 #[test]
 fn of_normalizations() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            let run = |wanted| normalization((device, dtype), wanted);
-            check_subsets(&format!("{dtype:?}"), device, run);
-        }
-    });
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        let run = |wanted| normalization((device, dtype), wanted);
+        check_subsets(&format!("{dtype:?}"), device, run);
+    }));
 }
 
 /// The states; the gradients of gates, hidden weight, hidden bias and initial state.
@@ -189,27 +177,23 @@ fn states(
     let gradient = Array::draw(5, &[cell.states(), batch, count, size]);
     let loss = (states * gradient.tensor::<4>(device, dtype)).sum();
     let is_wanted = wanted.contains(&true);
-    (
-        results,
-        gradients!(loss, is_wanted, [gates, weight, bias, initial]),
-    )
+    let gradients = gradients!(loss, is_wanted, [gates, weight, bias, initial]);
+    (results, gradients)
 }
 
 #[test]
 fn of_recurrent_layers() {
-    device::each_training(|device| {
-        for dtype in device::dtypes(device) {
-            for cell in [CellKind::Gru, CellKind::Lstm] {
-                for (count, steps) in [
-                    (1, Steps::all()),
-                    (5, Steps::all().reversed()),
-                    (5, Steps::of_lens([3, 5, 0])),
-                ] {
-                    let what = format!("{dtype:?} {cell:?} {steps:?}");
-                    let run = |wanted| states(cell, count, &steps, (device, dtype), wanted);
-                    check_subsets(&what, device, run);
-                }
+    device::each_training(device::in_each_type(|(device, dtype)| {
+        for cell in [CellKind::Gru, CellKind::Lstm] {
+            for (count, steps) in [
+                (1, Steps::all()),
+                (5, Steps::all().reversed()),
+                (5, Steps::of_lens([3, 5, 0])),
+            ] {
+                let what = format!("{dtype:?} {cell:?} {steps:?}");
+                let run = |wanted| states(cell, count, &steps, (device, dtype), wanted);
+                check_subsets(&what, device, run);
             }
         }
-    });
+    }));
 }

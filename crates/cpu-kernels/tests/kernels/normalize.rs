@@ -76,14 +76,12 @@ impl Case {
         let mut statistics = nan(rows.len().checked_div(self.size).unwrap_or(0) * 2);
         inputs.forward(level, &mut output, &mut statistics);
         let lens = [rows.len(), self.size, self.size];
-        let mut gradients: [Vec<E>; 3] =
-            std::array::from_fn(|n| if wanted[n] { nan(lens[n]) } else { Vec::new() });
+        let mut gradients = [0, 1, 2].map(|n| nan(if wanted[n] { lens[n] } else { 0 }));
         let [of_rows, of_gain, of_bias] = &mut gradients;
-        let [wants_rows, wants_gain, wants_bias] = wanted;
         let slices = NormalizationGradients {
-            rows: wants_rows.then_some(&mut of_rows[..]),
-            gain: wants_gain.then_some(&mut of_gain[..]),
-            bias: wants_bias.then_some(&mut of_bias[..]),
+            rows: wanted[0].then_some(&mut of_rows[..]),
+            gain: wanted[1].then_some(&mut of_gain[..]),
+            bias: wanted[2].then_some(&mut of_bias[..]),
         };
         inputs.backward(level, &statistics, &gradient, slices);
         let [of_rows, of_gain, of_bias] = gradients;
@@ -164,8 +162,7 @@ fn gradients_are_central_differences() {
                 move_by(&mut moved, step);
                 loss(&moved)
             });
-            let difference = (above - below) / (2.0 * STEP);
-            let what = case.name();
+            let (difference, what) = ((above - below) / (2.0 * STEP), case.name());
             let is_near = (gradient - difference).abs() < 1e-7;
             assert!(is_near, "{what}: {gradient} {difference}");
         };
@@ -248,28 +245,24 @@ fn what_does_not_fit_is_refused() {
     let forward = |inputs: NormalizationInputs<f32>, statistics: usize| {
         inputs.forward(Level::current(), &mut [0.0; 6], &mut vec![0.0; statistics]);
     };
-    refuses(
-        "normalization: rows expected [1, 4], got 6 elements",
-        || {
-            let gain = &[1.0; 4];
-            forward(NormalizationInputs { gain, ..TWO_ROWS }, 4);
-        },
-    );
+    let of_rows = "normalization: rows expected [1, 4], got 6 elements";
+    refuses(of_rows, || {
+        let gain = &[1.0; 4];
+        forward(NormalizationInputs { gain, ..TWO_ROWS }, 4);
+    });
     refuses("normalization: bias expected [3], got 2 elements", || {
         let bias = Some(&[1.0; 2][..]);
         forward(NormalizationInputs { bias, ..TWO_ROWS }, 4);
     });
     let of_statistics = "normalization: statistics expected [2, 2], got 2 elements";
     refuses(of_statistics, || forward(TWO_ROWS, 2));
-    refuses(
-        "normalization: gradient of the gain expected [3], got 6 elements",
-        || {
-            let gradients = NormalizationGradients {
-                rows: None,
-                gain: Some(&mut [0.0; 6]),
-                bias: None,
-            };
-            TWO_ROWS.backward(Level::current(), &[0.0; 4], &[0.0; 6], gradients);
-        },
-    );
+    let of_gain = "normalization: gradient of the gain expected [3], got 6 elements";
+    refuses(of_gain, || {
+        let gradients = NormalizationGradients {
+            rows: None,
+            gain: Some(&mut [0.0; 6]),
+            bias: None,
+        };
+        TWO_ROWS.backward(Level::current(), &[0.0; 4], &[0.0; 6], gradients);
+    });
 }

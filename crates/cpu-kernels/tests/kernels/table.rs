@@ -13,11 +13,8 @@ fn rows_go_to_their_indices() {
         let indices = lens.map(|len| -> Vec<usize> { (0..len).map(|n| n * 7 % count).collect() });
         let mut draw = |len: usize| -> Vec<f64> { (0..len).map(|_| random.normal()).collect() };
         let (rows, start) = (lens.map(|len| draw(len * size)), draw(count * size));
-        let parts = indices
-            .iter()
-            .zip(&rows)
-            .map(|(i, rows)| (&i[..], &rows[..]));
-        let parts: Vec<_> = parts.collect();
+        let pairs = indices.iter().zip(&rows);
+        let parts: Vec<_> = pairs.map(|(i, rows)| (&i[..], &rows[..])).collect();
         let mut table = start.clone();
         add_rows(&parts, size, &mut table);
         let mut expected = start;

@@ -94,8 +94,7 @@ fn examples_have_lengths_of_their_own() {
                             }
                             if lens[b] < longest {
                                 let rest = if is_left { 0 } else { lens[b] };
-                                let rest = own.narrow(1, rest, longest - lens[b]);
-                                assert_zero(&what, rest);
+                                assert_zero(&what, own.narrow(1, rest, longest - lens[b]));
                             }
                             seen[b] += lens[b];
                         }
@@ -173,19 +172,16 @@ fn a_cache_is_cut_and_expanded() {
 
 #[test]
 fn each_type_is_cached_as_it_is() {
-    device::each(|device| {
-        for dtype in device::all_types(device) {
-            let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
-            let rows: Tensor<3> = Array::draw(1, &[BATCH, 7, 8]).tensor(device, dtype);
-            let mut cache = KeyValueCache::new();
-            let context = attention.cached(rows.clone(), NewRows::All, &mut cache);
-            let whole = attention.whole(rows, &Mask::causal());
-            assert_eq!(context.dtype(), dtype);
-            let what = format!("{dtype:?}");
-            let bound = f64::max(1e-6, 2.0 * device::epsilon(dtype));
-            assert_close(&what, context, whole, bound);
-        }
-    });
+    device::each(device::in_all_types(|(device, dtype)| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let rows: Tensor<3> = Array::draw(1, &[BATCH, 7, 8]).tensor(device, dtype);
+        let mut cache = KeyValueCache::new();
+        let context = attention.cached(rows.clone(), NewRows::All, &mut cache);
+        let whole = attention.whole(rows, &Mask::causal());
+        assert_eq!(context.dtype(), dtype);
+        let bound = f64::max(1e-6, 2.0 * device::epsilon(dtype));
+        assert_close(format!("{dtype:?}"), context, whole, bound);
+    }));
 }
 
 #[test]
@@ -222,9 +218,7 @@ fn what_does_not_fit_is_refused() {
             attention.cached(rows([2, 1, 5]), NewRows::Last(&[1]), cache);
         });
         let what = "a length in 0 ..= 3 expected for example 1, got 4";
-        refused(what, &|cache| {
-            cache.truncate(&[1, 4]);
-        });
+        refused(what, &|cache| cache.truncate(&[1, 4]));
         refused("indices in 0 .. 2 expected, got [0, 2]", &|cache| {
             cache.select(Tensor::from_ints([0, 2], device));
         });
@@ -258,9 +252,8 @@ fn a_window_is_cut_as_far_as_its_keys_are_there() {
             let got = Array::read(model.cached(last, NewRows::All, &mut cache));
             let expected = model.whole(whole, &causal(Some(3))).narrow(1, 11, 1);
             assert_close(name, &got, expected, 1e-5);
-            refuses("expected for example 0, got 2", || {
-                cache.truncate(&[2; BATCH])
-            });
+            let expected = "expected for example 0, got 2";
+            refuses(expected, || cache.truncate(&[2; BATCH]));
         }
     });
 }

@@ -100,13 +100,9 @@ pub(super) fn in_chunks(
     chunks: &[usize],
     mut cache: KeyValueCache,
 ) -> Tensor<3> {
-    let mut start = 0;
-    let mut contexts = Vec::new();
-    for &chunk in chunks {
-        let rows = text.clone().narrow(1, start, chunk);
-        contexts.push(model.cached(rows, NewRows::All, &mut cache));
-        start += chunk;
-    }
-    assert_eq!(cache.lengths(), [start; BATCH]);
+    let parts = text.clone().split_with_sizes(chunks.to_vec(), 1);
+    let context = |rows| model.cached(rows, NewRows::All, &mut cache);
+    let contexts = parts.into_iter().map(context).collect();
+    assert_eq!(cache.lengths(), [text.dims()[1]; BATCH]);
     Tensor::cat(contexts, 1)
 }

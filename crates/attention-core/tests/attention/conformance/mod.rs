@@ -17,10 +17,7 @@ use burn::tensor::DType;
 type OutOfScope = &'static [(&'static str, &'static str)];
 
 /// The cases with dropout in both suites of PyTorch.
-const DROPOUT: OutOfScope = &[(
-    "dropout",
-    "PyTorch's own draw of the weights that are dropped",
-)];
+const DROPOUT: OutOfScope = &[("dropout", "PyTorch's own draw of the dropped weights")];
 
 /// How a case is computed from its inputs, whose axes alone were split, moved or added.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,10 +91,6 @@ fn assert_gradient_conforms<A>(
 fn with_axes(array: &Array, axes: usize) -> Array {
     let missing = vec![1; axes - array.shape.len()];
     array.reshape(&[missing, array.shape.clone()].concat())
-}
-
-fn with_four_axes(array: &Array) -> Array {
-    with_axes(array, 4)
 }
 
 /// Four axes of `[batch, rows, heads * size]`.

@@ -8,7 +8,7 @@ use attention_tests::conformance::{Case, OnnxAttention};
 use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor};
 
-use super::{By, assert_conforms, cases_in_scope, split_heads, tolerance, with_four_axes};
+use super::{By, assert_conforms, cases_in_scope, split_heads, tolerance, with_axes};
 
 /// A case on a device.
 struct OnDevice<'a> {
@@ -56,17 +56,13 @@ impl OnDevice<'_> {
     fn bias(&self, keys: usize) -> Option<Tensor<4>> {
         let typed = self.case.inputs.get("attn_mask")?;
         typed.element.float()?;
-        let mask = with_four_axes(&typed.array);
+        let mask = with_axes(&typed.array, 4);
         let [batch, heads, queries, reached] = mask.shape[..] else {
             unreachable!("four axes")
         };
-        let padded = Array::from_fn(&[batch, heads, queries, keys], |at| {
-            let is_reached = at[3] < reached;
-            if is_reached {
-                mask.at(at)
-            } else {
-                f64::NEG_INFINITY
-            }
+        let padded = Array::from_fn(&[batch, heads, queries, keys], |at| match at[3] < reached {
+            true => mask.at(at),
+            false => f64::NEG_INFINITY,
         });
         Some(padded.tensor(self.device, self.dtype))
     }
@@ -75,7 +71,7 @@ impl OnDevice<'_> {
     fn mask(&self, sizes: [usize; 3]) -> Mask {
         let of_flags = match self.case.inputs.get("attn_mask") {
             Some(typed) if typed.element.float().is_none() => {
-                Mask::keep(with_four_axes(&typed.array).bool::<4>(self.device))
+                Mask::keep(with_axes(&typed.array, 4).bool::<4>(self.device))
             }
             _ => Mask::none(),
         };
@@ -102,8 +98,8 @@ impl OnDevice<'_> {
         let starts: Vec<i64> = match (self.input("past_key"), self.input("nonpad_kv_seqlen")) {
             (Some(past), _) => vec![past.shape[2] as i64; batch],
             (_, Some(lens)) => {
-                let lens = lens.data.iter();
-                lens.map(|&len| len as i64 - queries as i64).collect()
+                let start = |&len: &f64| len as i64 - queries as i64;
+                lens.data.iter().map(start).collect()
             }
             _ => vec![0; batch],
         };
@@ -154,14 +150,14 @@ impl OnDevice<'_> {
         let queries = self.rows("Q", attributes.q_num_heads);
         if is_cached(self.case) {
             let mut cache = self.past().expect("a case with past keys");
-            let ([keys, values], rows) = (self.new_rows(), NewRows::All);
+            let [keys, values] = self.new_rows();
             let options = AttentionOptions {
                 scale: attributes.scale,
                 ..AttentionOptions::default()
             };
             let attention = DotProductAttentionConfig::new().init();
-            let context =
-                attention.forward_cached(queries, keys, values, rows, &mut cache, options);
+            let (q, k, v, new) = (queries, keys, values, NewRows::All);
+            let context = attention.forward_cached(q, k, v, new, &mut cache, options);
             self.assert_output("Y", context);
             return;
         }

@@ -8,13 +8,10 @@ use burn::tensor::{DType, Device, Tensor};
 
 use super::{By, assert_conforms, cases_in_scope, split_heads, tolerance};
 
+type Rotation = Case<OnnxRotaryEmbedding>;
+
 /// The cosines or sines of each row: the case's own, or rows of its cache.
-fn angles(
-    case: &Case<OnnxRotaryEmbedding>,
-    name: &str,
-    sizes: [usize; 2],
-    device: &Device,
-) -> Tensor<3> {
+fn angles(case: &Rotation, name: &str, sizes: [usize; 2], device: &Device) -> Tensor<3> {
     let cache = &case.inputs[name].array;
     match case.inputs.get("position_ids") {
         Some(positions) => {
@@ -25,12 +22,12 @@ fn angles(
     }
 }
 
-fn check(case: &Case<OnnxRotaryEmbedding>, device: &Device) {
+fn check(case: &Rotation, device: &Device) {
     let attributes = &case.attributes;
     let rows = split_heads(&case.inputs["input"].array, attributes.num_heads).f32::<4>(device);
     let [batch, _, num_rows, _] = rows.dims();
-    let [cosines, sines] =
-        ["cos_cache", "sin_cache"].map(|name| angles(case, name, [batch, num_rows], device));
+    let angles = |name| angles(case, name, [batch, num_rows], device);
+    let [cosines, sines] = ["cos_cache", "sin_cache"].map(angles);
     let [.., pairs] = cosines.dims();
     assert!([0, 2 * pairs].contains(&attributes.rotary_embedding_dim));
     let layout = match attributes.interleaved {
@@ -42,7 +39,7 @@ fn check(case: &Case<OnnxRotaryEmbedding>, device: &Device) {
     assert_conforms(&case.name, &turned, &expected, tolerance(DType::F32));
 }
 
-fn by(case: &Case<OnnxRotaryEmbedding>) -> By {
+fn by(case: &Rotation) -> By {
     match case.inputs.contains_key("position_ids") {
         true => By::Calls,
         false => By::OneCall,

@@ -8,14 +8,13 @@ use attention_tests::{Array, device};
 
 use super::{
     By, DROPOUT, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance, with_axes,
-    with_four_axes,
 };
 
 /// The mask in four axes: with three, inputs have no heads, and neither has the mask.
 fn mask_axes(array: &Array, axes: usize) -> Array {
     match array.shape[..] {
         [batch, queries, keys] if axes == 3 => array.reshape(&[batch, 1, queries, keys]),
-        _ => with_four_axes(array),
+        _ => with_axes(array, 4),
     }
 }
 

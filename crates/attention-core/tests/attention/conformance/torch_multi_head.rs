@@ -10,18 +10,16 @@ use attention_tests::{Array, Outcome, device, parameters};
 use burn::tensor::Tensor;
 
 use super::{
-    By, DROPOUT, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
-    with_four_axes,
+    By, DROPOUT, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance, with_axes,
 };
 
 type Case = conformance::Case<TorchMultiHead>;
 
 /// `[batch, rows, size]`, whichever comes first in the case.
 fn with_batch_first(case: &Case, array: &Array) -> Array {
-    if case.attributes.batch_first {
-        array.clone()
-    } else {
-        array.permute(&[1, 0, 2])
+    match case.attributes.batch_first {
+        true => array.clone(),
+        false => array.permute(&[1, 0, 2]),
     }
 }
 
@@ -65,7 +63,7 @@ impl Masks {
             let array = match array.shape[..] {
                 [batch, keys] if name == "key_padding_mask" => array.reshape(&[batch, 1, 1, keys]),
                 [rows, queries, keys] => array.reshape(&[rows / heads, heads, queries, keys]),
-                _ => with_four_axes(array),
+                _ => with_axes(array, 4),
             };
             if element.float().is_some() {
                 let leaf = array.leaf::<4>(device, dtype);
@@ -118,10 +116,8 @@ fn check(case: &Case, on: On) {
         let rows = with_batch_first(case, &case.inputs[name].array);
         rows.leaf::<3>(device, dtype)
     });
-    let extra = ["bias_k", "bias_v"].map(|name| {
-        let row = case.inputs.get(name)?;
-        Some(row.array.leaf::<3>(device, dtype))
-    });
+    let leaf = |row: &TypedArray| row.array.leaf::<3>(device, dtype);
+    let extra = ["bias_k", "bias_v"].map(|name| case.inputs.get(name).map(leaf));
     let heads = case.attributes.num_heads;
     let split = |row: &Tensor<3>| {
         let [_, _, size] = row.dims();

@@ -86,16 +86,14 @@ fn modules_take_the_options_of_a_call() {
         for (name, options) in options(sizes) {
             let call = Call::new(sizes, options, MaskSpec::Causal);
             let (leaves, _, options) = call.on(device);
-            let [queries, keys, values] = [0, 1, 2].map(|n: usize| leaves[n].clone());
-            let (q, k, v) = (queries.clone(), keys.clone(), values.clone());
+            let [q, k, v] = [0, 1, 2].map(|n: usize| leaves[n].clone());
             let expected = dot_product_attention(q, k, v, &options);
             let dot = || DotProductScoreConfig::new().init();
             let same = |what: &str, attention: &dyn Fn(bool) -> Tensor<4>, expected: &Tensor<4>| {
-                let expected = Array::read(expected.clone());
                 for with_weights in [false, true] {
-                    let got = Array::read(attention(with_weights));
+                    let got = attention(with_weights);
                     let what = format!("{name}, {what}, with weights: {with_weights}");
-                    assert_close(&what, &got, &expected, 1e-5);
+                    assert_close(&what, got, expected.clone(), 1e-5);
                 }
             };
             let own = Attention::new(dot(), 0.0);
@@ -106,7 +104,8 @@ fn modules_take_the_options_of_a_call() {
             let fused = pooled(&biased, &leaves, &options, false);
             same("ALiBi", &|w| pooled(&biased, &leaves, &options, w), &fused);
             // Heads of keys are shared there, too.
-            let attention = MultiHeadAttentionConfig::new(6 * HEADS, HEADS)
+            let config = MultiHeadAttentionConfig::new(6 * HEADS, HEADS);
+            let attention = config
                 .with_num_key_value_heads(Some(KEY_HEADS))
                 .init(device);
             let rows = |seed, rows| Array::draw(seed, &[BATCH, rows, 6 * HEADS]).f32::<3>(device);
@@ -120,8 +119,7 @@ fn modules_take_the_options_of_a_call() {
             let [q, k, v] = [rows(1, 5), rows(2, 7), rows(3, 7)];
             let context = attention.forward(q.clone(), k.clone(), v.clone(), &of_heads);
             let output = attention.forward_with_weights(q, k, v, of_heads);
-            let [context, of_weights] = [context, output.context].map(Array::read);
-            assert_close(name, &context, &of_weights, 1e-5);
+            assert_close(name, context, output.context, 1e-5);
         }
     });
 }
@@ -132,13 +130,10 @@ fn pooled<S: ScoringFunction>(
     options: &AttentionOptions,
     with_weights: bool,
 ) -> Tensor<4> {
-    let [queries, keys, values] = [0, 1, 2].map(|n: usize| leaves[n].clone());
-    if with_weights {
-        attention
-            .forward_with_weights(queries, keys, values, options)
-            .context
-    } else {
-        attention.forward(queries, keys, values, options)
+    let [q, k, v] = [0, 1, 2].map(|n: usize| leaves[n].clone());
+    match with_weights {
+        true => attention.forward_with_weights(q, k, v, options).context,
+        false => attention.forward(q, k, v, options),
     }
 }
 
@@ -157,39 +152,32 @@ fn padding_and_keyless_queries_stay_harmless() {
                 let context = dot_product_attention(queries, keys, values, &options);
                 let factors = Array::from_fn(&context.dims(), |at| {
                     let is_keyless = [(0, 2), (1, 1)].contains(&(at[0], at[2]));
-                    let is_poisoned = is_keyless && poison;
-                    if is_poisoned {
-                        f64::NAN
-                    } else {
-                        0.5 + at[3] as f64
+                    match is_keyless && poison {
+                        true => f64::NAN,
+                        false => 0.5 + at[3] as f64,
                     }
                 });
                 let result = Array::read(context.clone());
-                let mut gradients = (context * factors.f32(device)).sum().backward();
+                let gradients = (context * factors.f32(device)).sum().backward();
                 let mut all = vec![result];
-                for leaf in &leaves {
-                    let gradient = leaf.grad_remove(&mut gradients);
-                    all.push(Array::read(gradient.expect("a leaf")));
-                }
-                for leaf in &vectors[1..] {
-                    let gradient = leaf.grad_remove(&mut gradients);
-                    all.push(Array::read(gradient.expect("a leaf")));
-                }
+                let rows = leaves
+                    .iter()
+                    .map(|leaf| leaf.grad(&gradients).expect("a leaf"));
+                all.extend(rows.map(Array::read));
+                let sinks = vectors[1..]
+                    .iter()
+                    .map(|leaf| leaf.grad(&gradients).expect("a leaf"));
+                all.extend(sinks.map(Array::read));
                 all
             };
             let expected = run(&clean, false);
             if keyless {
-                let context = &expected[0];
-                let row =
-                    Array::from_fn(&[HEADS, VALUE_SIZE], |at| context.at(&[0, at[0], 2, at[1]]));
-                assert_zero(name, &row);
+                let of_query = |at: &[usize]| expected[0].at(&[0, at[0], 2, at[1]]);
+                assert_zero(name, &Array::from_fn(&[HEADS, VALUE_SIZE], of_query));
             }
             // Keys 5 and 6 are nobody's.
-            for (input, rows) in [(1, SIZE), (2, VALUE_SIZE)] {
-                for at in 0..BATCH * KEY_HEADS * rows {
-                    let at = [at / rows / KEY_HEADS, at / rows % KEY_HEADS, 6, at % rows];
-                    *clean.inputs[input].at_mut(&at) = f64::NAN;
-                }
+            for input in &mut clean.inputs[1..3] {
+                *input = input.masked_fill(f64::NAN, |at| at[2] == 6);
             }
             assert_all_close(name, &run(&clean, keyless), &expected, 1e-6);
         }
@@ -269,10 +257,9 @@ fn a_zero_key_is_a_key_of_zeros() {
 fn further_keys_have_the_bias_of_keys() {
     device::each(|device| {
         let attention = Attention::new(GaussianScoreConfig::new().init(device), 0.0);
-        let rows =
-            |seed, rows, size| Array::draw(seed, &[BATCH, HEADS, rows, size]).f32::<4>(device);
-        let [queries, keys, values] = [rows(1, 5, 4), rows(2, 7, 4), rows(3, 7, 4)];
-        let extra = [rows(4, 2, 4), rows(5, 2, 4)];
+        let rows = |seed, len| Array::draw(seed, &[BATCH, HEADS, len, 4]).f32::<4>(device);
+        let [queries, keys, values] = [rows(1, 5), rows(2, 7), rows(3, 7)];
+        let extra = [rows(4, 2), rows(5, 2)];
         let joined = [(&keys, &extra[0]), (&values, &extra[1])]
             .map(|(own, extra)| Tensor::cat(vec![own.clone(), extra.clone()], 2));
         let [all_keys, all_values] = joined;
@@ -284,9 +271,8 @@ fn further_keys_have_the_bias_of_keys() {
         let (q, k, v) = (queries.clone(), keys.clone(), values.clone());
         let fused = attention.forward(q, k, v, &options);
         let steps = attention.forward_with_weights(queries.clone(), keys.clone(), values, &options);
-        let expected = Array::read(expected);
-        assert_close("fused", fused, &expected, 1e-5);
-        assert_close("with weights", steps.context, &expected, 1e-5);
+        assert_close("fused", fused, expected.clone(), 1e-5);
+        assert_close("with weights", steps.context, expected, 1e-5);
         // No key of its own, and a mask that would hide the further ones.
         let none = Tensor::<4>::zeros([BATCH, HEADS, 0, 4], device);
         let options = AttentionOptions {

@@ -9,6 +9,7 @@ use attention_core::score::Simd;
 use attention_core::{
     DotProductAttentionConfig, KeyValueCache, Mask, MultiHeadAttentionConfig, NewRows,
 };
+use attention_tests::parameters::results;
 use attention_tests::{Array, assert_all_close, assert_close, device, masks, refuses};
 use burn::tensor::{DType, Device, Tensor};
 
@@ -18,9 +19,9 @@ struct SoftCap(f32);
 
 impl ScoreMod for SoftCap {
     fn modify(&self, scores: &mut [f32], _at: RowOfScores) {
-        scores
-            .iter_mut()
-            .for_each(|score| *score = self.0 * (*score / self.0).tanh());
+        for score in scores {
+            *score = self.0 * (*score / self.0).tanh();
+        }
     }
 
     fn gradient(&self, scores: &[f32], gradients: &mut [f32], _at: RowOfScores) {
@@ -70,6 +71,12 @@ impl Distance {
         let distance = (query + self.offset).abs_diff(key) as f32;
         -distance / f32::powi(2.0, head as i32 + 1) + batch as f32 * (key % 3) as f32
     }
+
+    fn table(&self, shape: [usize; 4]) -> Array {
+        Array::from_fn(&shape, |at| {
+            f64::from(self.bias([at[0], at[1], at[2], at[3]]))
+        })
+    }
 }
 
 impl ScoreMod for Distance {
@@ -83,7 +90,6 @@ impl ScoreMod for Distance {
 }
 
 struct Rows {
-    device: Device,
     queries: Tensor<4>,
     keys: Tensor<4>,
     values: Tensor<4>,
@@ -96,7 +102,6 @@ impl Rows {
         let [batch, heads, queries, keys] = SHAPE;
         let draw = |seed, shape: [usize; 4]| Array::draw(seed, &shape).leaf(device, dtype);
         Self {
-            device: device.clone(),
             queries: draw(1, [batch, heads, queries, 5]),
             keys: draw(2, [batch, heads / 2, keys, 5]),
             values: draw(3, [batch, heads / 2, keys, 3]),
@@ -105,14 +110,8 @@ impl Rows {
 
     /// The context and the gradients.
     fn run(&self, attend: impl Fn([Tensor<4>; 3]) -> Tensor<4>) -> Vec<Array> {
-        let inputs = [&self.queries, &self.keys, &self.values];
-        let context = attend(inputs.map(Tensor::clone));
-        let received = Array::draw(9, &context.dims());
-        let received = received.tensor(&self.device, context.dtype());
-        let gradients = (context.clone() * received).sum().backward();
-        let of_inputs = inputs.map(|input| input.grad(&gradients).unwrap());
-        let all = [context].into_iter().chain(of_inputs);
-        all.map(Array::read).collect()
+        let inputs = [&self.queries, &self.keys, &self.values].map(Tensor::clone);
+        results(attend(inputs.clone()), inputs, 9)
     }
 }
 
@@ -149,13 +148,9 @@ fn a_cap_of_ones_own_is_the_soft_cap() {
 fn a_change_by_place_is_a_bias() {
     device::each_training(|device| {
         let [batch, heads, queries, keys] = SHAPE;
-        let change = Arc::new(Distance {
-            offset: keys - queries,
-        });
-        let of_place = Array::from_fn(&SHAPE, |at| {
-            f64::from(change.bias([at[0], at[1], at[2], at[3]]))
-        });
-        let of_place = of_place.f32::<4>(device);
+        let offset = keys - queries;
+        let change = Arc::new(Distance { offset });
+        let of_place = change.table(SHAPE).f32::<4>(device);
         let rows = Rows::new(device, DType::F32);
         let bias = Array::from_fn(&[1, 1, queries, keys], |at| match (at[2] * 7 + at[3]) % 5 {
             0 => f64::NEG_INFINITY,
@@ -178,8 +173,7 @@ fn a_change_by_place_is_a_bias() {
             ..options
         };
         let attention = DotProductAttentionConfig::new().init();
-        let forward =
-            |options: &AttentionOptions| rows.run(|[q, k, v]| attention.forward(q, k, v, options));
+        let forward = |of: &AttentionOptions| rows.run(|[q, k, v]| attention.forward(q, k, v, of));
         assert_all_close("forward", &forward(&own), &forward(&expected), 1e-5);
         let weighed = |options: &AttentionOptions| {
             rows.run(|[q, k, v]| attention.forward_with_weights(q, k, v, options).context)
@@ -188,9 +182,8 @@ fn a_change_by_place_is_a_bias() {
         let memory = attention.prepare(rows.keys.clone(), rows.values.clone(), Mask::none());
         let last = rows.queries.clone().narrow(2, queries - 1, 1);
         let step = AttentionOptions::default().with_score_mod(Distance { offset: keys - 1 });
-        let bias = of_place.narrow(2, queries - 1, 1);
         let expected = AttentionOptions {
-            bias: Some(bias),
+            bias: Some(of_place.narrow(2, queries - 1, 1)),
             ..Default::default()
         };
         let [step, expected] =
@@ -225,11 +218,8 @@ fn heads_take_a_change() {
         let heads = MultiHeadAttentionConfig::new(8, 2).init(device);
         let x = Array::draw(1, &[2, 6, 8]).f32::<3>(device);
         let change = Distance { offset: 0 };
-        let bias = Array::from_fn(&[2, 2, 6, 6], |at| {
-            f64::from(change.bias([at[0], at[1], at[2], at[3]]))
-        });
         let bias = AttentionOptions {
-            bias: Some(bias.f32(device)),
+            bias: Some(change.table([2, 2, 6, 6]).f32(device)),
             ..Default::default()
         };
         let own = AttentionOptions::default().with_score_mod(change);

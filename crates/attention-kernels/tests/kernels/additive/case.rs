@@ -24,15 +24,14 @@ pub(crate) struct Case {
 /// that plain loops make with these very elements: with others, the error of a single sum may happen to be far smaller.
 pub(crate) fn elements(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..count)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            // To `f32` and back, so that both types start from the same elements.
-            f64::from(((state >> 40) as f32) / (1_u64 << 23) as f32 - 1.0)
-        })
-        .collect()
+    let element = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // To `f32` and back, so that both types start from the same elements.
+        f64::from(((state >> 40) as f32) / (1_u64 << 23) as f32 - 1.0)
+    };
+    (0..count).map(element).collect()
 }
 
 impl Case {

@@ -15,8 +15,8 @@ fn gradients_are_the_differences_of_the_scores() {
         let gradients = case.run::<f64>(level);
         let loss = |case: &Case| -> f64 {
             let scores = case.run::<f64>(level).scores;
-            let attended =
-                (0..scores.len()).filter(|at| case.mask.attends([0, at / 15, at / 5 % 3, at % 5]));
+            let attends = |at: &usize| case.attends(at / 15, at / 5 % 3, at % 5);
+            let attended = (0..scores.len()).filter(attends);
             attended.map(|at| scores[at] * case.gradient[at]).sum()
         };
         type Field = fn(&mut Case) -> &mut Vec<f64>;
@@ -32,10 +32,9 @@ fn gradients_are_the_differences_of_the_scores() {
                 let above = loss(&moved);
                 field(&mut moved)[at] -= 2.0 * STEP;
                 let difference = (above - loss(&moved)) / (2.0 * STEP);
-                assert!(
-                    (difference - gradient).abs() < 1e-8,
-                    "{level:?}: {name}[{at}]: {gradient}, not {difference}"
-                );
+                let what = format!("{level:?}: {name}[{at}]");
+                let is_close = (difference - gradient).abs() < 1e-8;
+                assert!(is_close, "{what}: {gradient}, not {difference}");
             }
         }
     }

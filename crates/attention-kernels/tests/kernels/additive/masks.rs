@@ -10,65 +10,60 @@ const SIZES: [usize; 5] = [2, 3, 37, 53, 11];
 /// Every kind of mask: lengths per example and per query, causal both ways, windows, flags, and both.
 fn masked() -> Vec<(&'static str, Case)> {
     let new = || Case::new(SIZES);
+    let intervals = |shape, f: fn(usize, usize) -> [usize; 2]| new().with_intervals(shape, f);
+    let keep = |shape, f: fn([usize; 4]) -> bool| new().with_keep(shape, f);
+    let grouped = |key_heads| Case::grouped([2, 6, 9, 53, 11], key_heads);
+    let of_grouped = |[_, h, _, k]: [usize; 4]| (h + k) % 5 != 0 && k % 7 != 0;
+    let both = intervals([2, 1], |batch, _| [batch, 40]);
+    let nothing = "an example that attends to nothing";
+    let backwards = "intervals that end before they start";
     let causal = |sizes @ [_, _, queries, keys, _]: [usize; 5]| {
         let interval = |_, query: usize| [0, (query + keys + 1).saturating_sub(queries)];
         Case::new(sizes).with_intervals([1, queries], interval)
     };
     vec![
-        (
-            "lengths",
-            new().with_intervals([2, 1], |batch, _| [0, [16, 33][batch]]),
-        ),
-        (
-            "an example that attends to nothing",
-            new().with_intervals([2, 1], |batch, _| [0, [0, 48][batch]]),
-        ),
+        ("lengths", intervals([2, 1], |b, _| [0, [16, 33][b]])),
+        (nothing, intervals([2, 1], |b, _| [0, [0, 48][b]])),
         (
             "lengths per query",
-            new().with_intervals([2, 37], |batch, query| [0, (7 * query + batch) % 54]),
+            intervals([2, 37], |b, q| [0, (7 * q + b) % 54]),
         ),
         (
             "the first tile masked",
-            new().with_intervals([2, 1], |batch, _| [[16, 31][batch], 53]),
+            intervals([2, 1], |b, _| [[16, 31][b], 53]),
         ),
-        (
-            "intervals that end before they start",
-            new().with_intervals([1, 37], |_, query| [query, 20]),
-        ),
+        (backwards, intervals([1, 37], |_, q| [q, 20])),
         ("causal, more keys", causal([1, 2, 7, 40, 5])),
         ("causal, more queries", causal([1, 2, 40, 7, 5])),
         (
             "window",
-            new().with_intervals([1, 37], |_, query| [query.saturating_sub(3), query + 9]),
+            intervals([1, 37], |_, q| [q.saturating_sub(3), q + 9]),
         ),
         (
             "flags",
-            new().with_keep([2, 3, 37, 53], |[b, h, q, k]| {
+            keep([2, 3, 37, 53], |[b, h, q, k]| {
                 (b + 2 * h + 3 * q + 5 * k) % 4 != 0
             }),
         ),
         (
             "flags of keys",
-            new().with_keep([2, 1, 1, 53], |[b, _, _, k]| (b + k) % 3 != 0),
+            keep([2, 1, 1, 53], |[b, _, _, k]| (b + k) % 3 != 0),
         ),
         (
             "flags of queries",
-            new().with_keep([1, 3, 37, 1], |[_, h, q, _]| (h + q) % 3 != 0),
+            keep([1, 3, 37, 1], |[_, h, q, _]| (h + q) % 3 != 0),
         ),
         (
             "flags of grouped heads",
-            Case::grouped([2, 6, 9, 53, 11], 3)
-                .with_keep([1, 6, 1, 53], |[_, h, _, k]| (h + k) % 5 != 0 && k % 7 != 0),
+            grouped(3).with_keep([1, 6, 1, 53], of_grouped),
         ),
         (
             "lengths of grouped heads",
-            Case::grouped([2, 6, 9, 53, 11], 2).with_intervals([2, 1], |b, _| [3, [20, 33][b]]),
+            grouped(2).with_intervals([2, 1], |b, _| [3, [20, 33][b]]),
         ),
         (
             "flags and lengths",
-            new()
-                .with_intervals([2, 1], |batch, _| [batch, 40])
-                .with_keep([1, 1, 37, 53], |[_, _, q, k]| (q + k) % 2 == 0),
+            both.with_keep([1, 1, 37, 53], |[_, _, q, k]| (q + k) % 2 == 0),
         ),
     ]
 }

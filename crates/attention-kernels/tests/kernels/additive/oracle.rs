@@ -33,14 +33,12 @@ impl Case {
         let weight = narrow::<E>(&self.weight);
         let score = Score::Additive { weight: &weight };
         let inputs = [&narrow(&self.queries)[..], &narrow(&self.keys)];
-        let gradients = score.backward(&pairs, inputs, &narrow(&self.gradient));
-        let [queries, keys, weight] = gradients.map(|gradient| wide(&gradient));
-        let scores = wide(&score.forward(&pairs, inputs));
+        let [queries, keys, weight] = score.backward(&pairs, inputs, &narrow(&self.gradient));
         Solution {
-            scores,
-            queries,
-            keys,
-            weight,
+            scores: wide(&score.forward(&pairs, inputs)),
+            queries: wide(&queries),
+            keys: wide(&keys),
+            weight: wide(&weight),
         }
     }
 }
@@ -48,11 +46,9 @@ impl Case {
 /// At most twice the error of plain `f32` loops in the scores and three times in gradients, `f64` within 1e-14, as
 /// [`oracle::assert_precise`] says.
 pub(crate) fn assert_precise(what: &str, case: &Case) {
-    let exact = case.solve::<f64>();
-    let plain = case.solve::<f32>();
+    let (exact, plain) = (case.solve::<f64>(), case.solve::<f32>());
     for level in Level::available() {
-        let single = case.run::<f32>(level);
-        let double = case.run::<f64>(level);
+        let (single, double) = (case.run::<f32>(level), case.run::<f64>(level));
         let all = [&exact, &plain, &single, &double].map(Solution::parts);
         for (index, (name, _)) in all[0].iter().enumerate() {
             let factor = if index == 0 { 2.0 } else { 3.0 };
@@ -66,10 +62,8 @@ pub(crate) fn assert_precise(what: &str, case: &Case) {
 pub(crate) fn assert_same(what: &str, actual: &Solution, expected: &Solution) {
     for ((name, actual), (_, expected)) in actual.parts().into_iter().zip(expected.parts()) {
         for (at, (a, e)) in actual.iter().zip(expected).enumerate() {
-            assert!(
-                a.to_bits() == e.to_bits() || (a.is_nan() && e.is_nan()),
-                "{what}: {name}[{at}]: {a:e}, not {e:e}"
-            );
+            let is_same = a.to_bits() == e.to_bits() || a.is_nan() && e.is_nan();
+            assert!(is_same, "{what}: {name}[{at}]: {a:e}, not {e:e}");
         }
     }
 }

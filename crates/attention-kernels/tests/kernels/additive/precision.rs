@@ -49,11 +49,8 @@ fn around_every_tile() {
 #[test]
 fn heads_that_share_keys() {
     for (heads, key_heads) in [(6, 3), (6, 2), (6, 1), (2, 1)] {
-        for sizes in [
-            [2, heads, 1, 7, 19],
-            [2, heads, 5, 37, 19],
-            [1, heads, 13, 130, 19],
-        ] {
+        for [batch, queries, keys] in [[2, 1, 7], [2, 5, 37], [1, 13, 130]] {
+            let sizes = [batch, heads, queries, keys, 19];
             let what = format!("{sizes:?}, {key_heads} key heads");
             assert_precise(&what, &Case::grouped(sizes, key_heads));
         }

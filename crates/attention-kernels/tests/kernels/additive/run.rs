@@ -1,11 +1,9 @@
 //! Additive scores by the kernels.
 
-use attention_kernels::AttentionReal;
-use attention_kernels::{AdditiveScoreGradients, AdditiveScoreInputs, Rows};
+use attention_kernels::{AdditiveScoreGradients, AdditiveScoreInputs, AttentionReal, Rows};
 use cpu_kernels::Level;
 
-use super::case::Case;
-use super::case::{from_f64, to_f64};
+use super::case::{Case, from_f64, to_f64};
 use super::oracle::Solution;
 
 impl Case {
@@ -20,8 +18,7 @@ impl Case {
             mask: self.mask.mask(),
         };
         // NaN shows what is not written.
-        let nan = E::from_f64(f64::NAN);
-        let mut scores = vec![nan; gradient.len()];
+        let mut scores = vec![E::from_f64(f64::NAN); gradient.len()];
         score.forward(level, &mut scores);
         let mut to_queries = vec![E::ZERO; queries.len()];
         let mut to_keys = vec![E::ZERO; keys.len()];
@@ -35,9 +32,9 @@ impl Case {
         score.backward(level, gradient, gradients);
         let mut alone = vec![E::ZERO; keys.len()];
         score.backward_keys(level, gradient, &mut alone);
-        let bits =
-            |elements: &[E]| -> Vec<u64> { to_f64(elements).iter().map(|x| x.to_bits()).collect() };
-        assert_eq!(bits(&alone), bits(&to_keys), "the keys alone");
+        let [of_alone, of_keys] =
+            [&alone, &to_keys].map(|of| of.iter().map(|x| x.to_f64().to_bits()));
+        assert!(of_alone.eq(of_keys), "the keys alone");
         Solution {
             scores: to_f64(&scores),
             queries: to_f64(&to_queries),

@@ -81,23 +81,15 @@ impl Case {
     }
 
     pub(crate) fn inputs<E: AttentionReal>(&self, seed: u64) -> Inputs<E> {
-        let &Self {
-            batch,
-            heads,
-            key_heads,
-            queries,
-            keys,
-            size,
-            value_size,
-            ..
-        } = self;
         let mut random = Random::new(seed);
         let mut draw = |count: usize| (0..count).map(|_| random.normal()).collect::<Vec<E>>();
+        let queries = self.batch * self.heads * self.queries;
+        let keys = self.batch * self.key_heads * self.keys;
         Inputs {
-            queries: draw(batch * heads * queries * size),
-            keys: draw(batch * key_heads * keys * size),
-            values: draw(batch * key_heads * keys * value_size),
-            context_gradient: draw(batch * heads * queries * value_size),
+            queries: draw(queries * self.size),
+            keys: draw(keys * self.size),
+            values: draw(keys * self.value_size),
+            context_gradient: draw(queries * self.value_size),
             modifiers: self.modifiers.with_elements(self.pairs(), draw),
         }
     }

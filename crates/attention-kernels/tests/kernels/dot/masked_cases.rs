@@ -16,12 +16,8 @@ pub(crate) struct Named {
 pub(crate) fn masks(case: &Case) -> Vec<Named> {
     let [batch, heads, queries, keys] = case.pairs();
     let intervals = |name, shape: [usize; 2], f: &dyn Fn(usize, usize) -> [usize; 2]| {
-        let bounds = (0..shape[0]).flat_map(|b| (0..shape[1]).map(move |i| f(b, i)));
-        let bounds = bounds.collect();
-        let mask = OwnedMask {
-            intervals: Some((bounds, shape)),
-            keep: None,
-        };
+        let bounds = (0..shape[0] * shape[1]).map(|at| f(at / shape[1], at % shape[1]));
+        let mask = OwnedMask::of_intervals(bounds.collect(), shape);
         Named { name, mask }
     };
     let mut random = Random::new(77);
@@ -35,6 +31,8 @@ pub(crate) fn masks(case: &Case) -> Vec<Named> {
         Named { name, mask }
     };
     let late = keys * 2 / 3;
+    let window = |b: usize, i: usize| [(i + b).saturating_sub(2), (i + 3).min(keys)];
+    let some = |b: usize, i: usize| [[1, keys], [4, 2]][usize::from((i + b).is_multiple_of(3))];
     let mut all = vec![
         intervals("valid lengths", [batch, 1], &|b, _| {
             [0, (keys / 2 + 3 * b).min(keys)]
@@ -44,20 +42,12 @@ pub(crate) fn masks(case: &Case) -> Vec<Named> {
             [0, (i + 1 + keys).saturating_sub(queries)]
         }),
         intervals("causal from the left", [1, queries], &|_, i| [0, i + 1]),
-        intervals("window", [batch, queries], &|b, i| {
-            [(i + b).saturating_sub(2), (i + 3).min(keys)]
-        }),
+        intervals("window", [batch, queries], &window),
         intervals("the first keys masked", [1, 1], &|_, _| [late, keys]),
         intervals("first for some only", [1, queries], &|_, i| {
             [late * (i % 2), keys - i % 3]
         }),
-        intervals(
-            "some queries attend to nothing",
-            [batch, queries],
-            &|b, i| {
-                if (i + b) % 3 == 0 { [4, 2] } else { [1, keys] }
-            },
-        ),
+        intervals("some queries attend to nothing", [batch, queries], &some),
         intervals("nothing", [1, 1], &|_, _| [0, 0]),
         keep("flags", [batch, heads, queries, keys], 0.5),
         keep("flags of each head", [1, heads, 1, keys], 0.6),

@@ -1,7 +1,6 @@
 //! Masked keys and queries without keys do nothing to the context and its gradients.
 
-use attention_kernels::AttentionReal;
-use attention_kernels::{Dropout, Mask};
+use attention_kernels::{AttentionReal, Dropout, Mask};
 use cpu_kernels::Level;
 
 use super::case::{Case, Inputs, kernels};
@@ -40,36 +39,27 @@ pub(crate) fn poison<E: AttentionReal>(
     let mut poisoned = inputs.clone();
     let nan = E::from_f64(f64::NAN);
     let poisons = [nan, E::INFINITY, -E::INFINITY];
-    for b in 0..batch {
-        for kh in 0..key_heads {
-            for j in 0..keys {
-                let members = (0..heads).filter(|h| h * key_heads / heads == kh);
-                let mut pairs = members.flat_map(|h| (0..queries).map(move |i| (h, i)));
-                if pairs.any(|(h, i)| attends([b, h, i, j])) {
-                    continue;
-                }
-                let row = (b * key_heads + kh) * keys + j;
-                for x in 0..size {
-                    poisoned.keys[row * size + x] = poisons[(j + x) % 3];
-                }
-                for x in 0..value_size {
-                    poisoned.values[row * value_size + x] = poisons[(j + x + 1) % 3];
-                }
-            }
+    let fill = |elements: &mut [E], size: usize, row: usize, first: usize| {
+        let poisons = poisons.iter().cycle().skip(first % 3);
+        elements[row * size..][..size]
+            .iter_mut()
+            .zip(poisons)
+            .for_each(|(x, poison)| *x = *poison);
+    };
+    for row in 0..batch * key_heads * keys {
+        let (b, kh, j) = (row / keys / key_heads, row / keys % key_heads, row % keys);
+        let members = (0..heads).filter(|h| h * key_heads / heads == kh);
+        let mut pairs = members.flat_map(|h| (0..queries).map(move |i| (h, i)));
+        if !pairs.any(|(h, i)| attends([b, h, i, j])) {
+            fill(&mut poisoned.keys, size, row, j);
+            fill(&mut poisoned.values, value_size, row, j + 1);
         }
-        for h in 0..heads {
-            for i in 0..queries {
-                if (0..keys).any(|j| attends([b, h, i, j])) {
-                    continue;
-                }
-                let row = (b * heads + h) * queries + i;
-                for x in 0..size {
-                    poisoned.queries[row * size + x] = poisons[(i + x) % 3];
-                }
-                for x in 0..value_size {
-                    poisoned.context_gradient[row * value_size + x] = poisons[(i + x) % 3];
-                }
-            }
+    }
+    for row in 0..batch * heads * queries {
+        let (b, h, i) = (row / queries / heads, row / queries % heads, row % queries);
+        if !(0..keys).any(|j| attends([b, h, i, j])) {
+            fill(&mut poisoned.queries, size, row, i);
+            fill(&mut poisoned.context_gradient, value_size, row, i);
         }
     }
     poisoned.modifiers.poison(case.pairs(), attends);
@@ -88,11 +78,10 @@ fn what_is_masked_changes_no_bit() {
                     let clean = kernels(level, &case, &inputs, mask.mask());
                     let got = kernels(level, &case, &poisoned, mask.mask());
                     let what = format!("{level:?} {name} {case:?}");
-                    for ((name, got), (_, clean)) in got.outcome().into_iter().zip(clean.outcome())
-                    {
-                        let mut pairs = got.iter().zip(&clean);
-                        let is_same = pairs.all(|(a, b)| a.to_bits() == b.to_bits());
-                        assert!(is_same, "{what}: {name}");
+                    let outcomes = got.outcome().into_iter().zip(clean.outcome());
+                    for ((name, got), (_, clean)) in outcomes {
+                        let [got, clean] = [got, clean].map(|of| of.into_iter().map(f64::to_bits));
+                        assert!(got.eq(clean), "{what}: {name}");
                     }
                 }
             }
@@ -108,11 +97,9 @@ fn a_bias_of_minus_infinity_masks_a_key() {
     let [batch, _, _, keys] = case.pairs();
     let mut inputs = case.inputs::<f32>(8);
     let masked = |j: usize| j % 3 == 1 || j < keys / 2;
-    for b in 0..batch {
-        for j in (0..keys).filter(|&j| masked(j)) {
-            let bias = inputs.modifiers.bias.as_mut().unwrap();
-            bias.elements[b * keys + j] = f32::NEG_INFINITY;
-        }
+    let bias = inputs.modifiers.bias.as_mut().unwrap();
+    for at in (0..batch * keys).filter(|at| masked(at % keys)) {
+        bias.elements[at] = f32::NEG_INFINITY;
     }
     let mut poisoned = inputs.clone();
     for row in (0..batch * case.key_heads * keys).filter(|row| masked(row % keys)) {

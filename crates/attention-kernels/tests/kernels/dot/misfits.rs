@@ -59,27 +59,18 @@ fn misfits_are_refused() {
         let expected = format!("dot product attention: {expected}, got {shape:?}");
         assert_eq!(refusal_of(7, modifiers), expected);
     }
-    assert_eq!(
-        refusal_of(6, ScoreModifiers::NONE),
-        "dot product attention: values expected [2, 3, 7, 13], got [2, 3, 6, 13]"
-    );
-    let modifiers = ScoreModifiers {
-        sinks: Some(&zeros[..2]),
-        ..ScoreModifiers::NONE
-    };
-    assert_eq!(
-        refusal_of(7, modifiers),
-        "dot product attention: sinks expected [3], got 2 elements"
-    );
+    let expected = "dot product attention: values expected [2, 3, 7, 13], got [2, 3, 6, 13]";
+    assert_eq!(refusal_of(6, ScoreModifiers::NONE), expected);
+    let mut modifiers = ScoreModifiers::NONE;
+    modifiers.sinks = Some(&zeros[..2]);
+    let expected = "dot product attention: sinks expected [3], got 2 elements";
+    assert_eq!(refusal_of(7, modifiers), expected);
     for cap in [0.0, -1.0, f32::INFINITY, f32::NAN] {
-        let modifiers = ScoreModifiers {
-            soft_cap: Some(cap),
-            ..ScoreModifiers::NONE
-        };
-        assert_eq!(
-            refusal_of(7, modifiers),
-            format!("dot product attention: soft-cap expected a positive finite number, got {cap}")
-        );
+        let mut modifiers = ScoreModifiers::NONE;
+        modifiers.soft_cap = Some(cap);
+        let expected = "soft-cap expected a positive finite number";
+        let expected = format!("dot product attention: {expected}, got {cap}");
+        assert_eq!(refusal_of(7, modifiers), expected);
     }
 }
 
@@ -108,16 +99,12 @@ fn gradients_that_do_not_fit_are_refused() {
         refusal(|| attention.backward(Level::PORTABLE, &outputs, gradients))
     };
     let mut gradient = [0.0; 4];
-    let sinks = ModifierGradients {
-        sinks: Some(&mut gradient),
-        ..ModifierGradients::NONE
-    };
+    let mut modifiers = ModifierGradients::NONE;
+    modifiers.sinks = Some(&mut gradient);
     let expected = "dot product attention: gradient of sinks expected 3 elements, got 4";
-    assert_eq!(refusal_of(sinks), expected);
-    let bias = ModifierGradients {
-        bias: Some(&mut gradient),
-        ..ModifierGradients::NONE
-    };
+    assert_eq!(refusal_of(modifiers), expected);
+    let mut modifiers = ModifierGradients::NONE;
+    modifiers.bias = Some(&mut gradient);
     let expected = "dot product attention: gradient of bias expected bias, got none";
-    assert_eq!(refusal_of(bias), expected);
+    assert_eq!(refusal_of(modifiers), expected);
 }

@@ -1,7 +1,6 @@
 //! As precise as plain loops in `f64`, around the edges of all that is cut to size and with scores of any size.
 
-use attention_kernels::AttentionReal;
-use attention_kernels::{Dropout, Mask};
+use attention_kernels::{AttentionReal, Dropout, Mask};
 use cpu_kernels::Level;
 
 use super::case::{Case, kernels};
@@ -49,11 +48,8 @@ fn around_the_edges_of_tiles_panels_and_blocks() {
 fn sizes_of_rows_around_vectors_and_register_blocks() {
     for size in [1, 2, 8, 15, 16, 17, 64, 65, 80] {
         for value_size in [1, 3, 16, 31, 48, 64, 80, 96] {
-            let case = Case::SMALL
-                .with_heads(1, 1)
-                .with_pairs(9, 37)
-                .with_sizes(size, value_size);
-            precise::<f32>(&case);
+            let case = Case::SMALL.with_heads(1, 1).with_pairs(9, 37);
+            precise::<f32>(&case.with_sizes(size, value_size));
         }
     }
 }
@@ -61,9 +57,8 @@ fn sizes_of_rows_around_vectors_and_register_blocks() {
 #[test]
 fn heads_that_share_keys() {
     for (heads, key_heads) in [(6, 2), (6, 1), (6, 3)] {
-        let case = Case::SMALL
-            .with_heads(heads, key_heads)
-            .with_modifiers(Modifiers::bias([true, true, false]));
+        let case = Case::SMALL.with_heads(heads, key_heads);
+        let case = case.with_modifiers(Modifiers::bias([true, true, false]));
         precise::<f32>(&case);
         precise::<f64>(&case);
     }
@@ -95,8 +90,7 @@ fn very_large_and_very_negative_logits() {
             got.assert_finite(false);
             let values = inputs.values.iter();
             let most = 1.000_001 * values.fold(0.0_f32, |most, x| most.max(x.abs()));
-            let is_mean = got.context.iter().all(|x| x.abs() <= most);
-            assert!(is_mean, "{level:?}");
+            assert!(got.context.iter().all(|x| x.abs() <= most), "{level:?}");
         }
     }
     // All scores of a row are about the same, far from 0: what fills the last vector must not count.
@@ -160,10 +154,8 @@ fn weights_computed_again_add_up_to_one() {
 /// The same of scores that are all near `shift`, or, where that is large, all equal to it.
 fn weights_add_up_to_one<E: AttentionReal>(shift: f64, tolerance: f64) {
     for queries in [1, 5, 61] {
-        let case = Case::SMALL
-            .alone()
-            .with_queries(queries)
-            .with_modifiers(Modifiers::KEY_BIAS);
+        let case = Case::SMALL.alone().with_queries(queries);
+        let case = case.with_modifiers(Modifiers::KEY_BIAS);
         let mut inputs = case.inputs::<E>(1);
         let bias = inputs.modifiers.bias.as_mut().unwrap();
         bias.elements.fill(E::from_f64(shift));
@@ -183,10 +175,8 @@ fn weights_add_up_to_one<E: AttentionReal>(shift: f64, tolerance: f64) {
             let got = columns(&kernels(level, &case, &inputs, Mask::none()).values);
             for (got, expected) in got.iter().zip(&expected) {
                 let error = (got - expected).abs() / (magnitude / case.value_size as f64);
-                assert!(
-                    error < tolerance,
-                    "{level:?}, {queries} queries, {shift:e}: {error:e}"
-                );
+                let what = format!("{level:?}, {queries} queries, {shift:e}");
+                assert!(error < tolerance, "{what}: {error:e}");
             }
         }
     }

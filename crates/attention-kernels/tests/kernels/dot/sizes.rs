@@ -66,12 +66,8 @@ fn strides_do_not_matter() {
             [batch, heads, keys, value_size],
             [batch, heads, queries, value_size],
         ];
-        let data = [
-            &inputs.queries,
-            &inputs.keys,
-            &inputs.values,
-            &inputs.context_gradient,
-        ];
+        let (queries, keys, values) = (&inputs.queries, &inputs.keys, &inputs.values);
+        let data = [queries, keys, values, &inputs.context_gradient];
         let copies = data.iter().zip(shapes);
         let copies: Vec<Vec<f32>> = copies.map(|(d, s)| interleaved(d, s)).collect();
         let view = |n: usize| {
@@ -101,10 +97,8 @@ fn expanded_axes() {
     let mut inputs = case.inputs::<f32>(2);
     // One key and one value row for all keys of an example; one query for all heads.
     let repeat = |data: &mut Vec<f32>, size: usize, same: &dyn Fn(usize) -> usize| {
-        let rows = data.len() / size;
-        *data = (0..rows)
-            .flat_map(|row| data[same(row) * size..][..size].to_vec())
-            .collect();
+        let row = |row| data[same(row) * size..][..size].to_vec();
+        *data = (0..data.len() / size).flat_map(row).collect();
     };
     let first_key = |row| row / (heads * keys) * heads * keys;
     repeat(&mut inputs.keys, size, &first_key);

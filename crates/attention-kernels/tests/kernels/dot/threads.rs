@@ -10,20 +10,15 @@ use crate::modifiers::Modifiers;
 #[test]
 fn bits_do_not_depend_on_the_threads() {
     let few_heads = Case::SMALL.alone().with_pairs(401, 1031);
-    let many_heads = Case::SMALL
-        .with_heads(4, 2)
-        .with_pairs(67, 129)
-        .with_batch(7);
+    let many_heads = Case::SMALL.with_heads(4, 2).with_batch(7);
+    let many_heads = many_heads.with_pairs(67, 129);
     for case in [few_heads, many_heads, few_heads.with_queries(1)] {
-        let case = case
-            .with_modifiers(Modifiers::ALL)
-            .with_dropout(Some(Dropout::new(0.1, 2)));
+        let case = case.with_modifiers(Modifiers::ALL);
+        let case = case.with_dropout(Some(Dropout::new(0.1, 2)));
         let inputs = case.inputs::<f32>(1);
         let bounds: Vec<[usize; 2]> = (0..case.queries).map(|i| [i / 5, 60 + 2 * i]).collect();
-        for mask in [
-            Mask::none(),
-            Mask::none().with_intervals(&bounds, [1, case.queries]),
-        ] {
+        let none = Mask::none();
+        for mask in [none, none.with_intervals(&bounds, [1, case.queries])] {
             let level = Level::current();
             let once = kernels(level, &case, &inputs, mask).bits();
             for threads in [1, 2, 3, 5] {

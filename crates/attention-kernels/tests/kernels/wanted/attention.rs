@@ -93,11 +93,8 @@ fn check_all<E: AttentionReal>(level: Level) {
             dropout: case.dropout,
         };
         let [bias, relative_bias, sinks] = case.modifiers.parts().map(<[E]>::len);
-        let modifiers = vec![
-            ("bias", bias),
-            ("relative bias", relative_bias),
-            ("sinks", sinks),
-        ];
+        let biases = [("bias", bias), ("relative bias", relative_bias)];
+        let modifiers = [&biases[..], &[("sinks", sinks)]].concat();
         let check = |what: &str, score, is_modified, others: &Others| {
             let modifiers = match is_modified {
                 true => case.modifiers.view(),

@@ -91,10 +91,6 @@ impl<E: AttentionReal> Case<E> {
         Rows::contiguous(&self.values, [BATCH, KEY_HEADS, KEYS, VALUE_SIZE])
     }
 
-    fn of_contexts<'a>(&self, elements: &'a [E]) -> Rows<'a, E> {
-        self.of_queries(elements, VALUE_SIZE)
-    }
-
     /// The numbers of elements and of rows of the context.
     pub(crate) fn context_len(&self) -> [usize; 2] {
         let rows = BATCH * HEADS * self.num_queries;
@@ -108,18 +104,17 @@ impl<E: AttentionReal> Case<E> {
         lse: &'a [LogSumExp],
     ) -> AttentionOutputs<'a, E> {
         AttentionOutputs {
-            context: self.of_contexts(context),
+            context: self.of_queries(context, VALUE_SIZE),
             lse,
             weights: None,
-            context_gradient: self.of_contexts(&self.context_gradient),
+            context_gradient: self.of_queries(&self.context_gradient, VALUE_SIZE),
         }
     }
 
     pub(crate) fn mask(&self) -> Mask<'_> {
-        if self.is_masked {
-            Mask::none().with_intervals(&BOUNDS, [BATCH, 1])
-        } else {
-            Mask::none()
+        match self.is_masked {
+            true => Mask::none().with_intervals(&BOUNDS, [BATCH, 1]),
+            false => Mask::none(),
         }
     }
 }

@@ -19,11 +19,9 @@ fn assert_same_bits<E: AttentionReal>(
 ) {
     let start = E::from_f64(0.5);
     let run = |subset: usize| {
-        let is_wanted = |n: usize| subset >> n & 1 == 1;
-        let wanted = gradients.iter().enumerate().filter(|(n, _)| is_wanted(*n));
-        let mut made: BTreeMap<_, _> = wanted
-            .map(|(_, (name, len))| (*name, vec![start; *len]))
-            .collect();
+        let wanted = (0..gradients.len()).filter(|n| subset >> n & 1 == 1);
+        let named = wanted.map(|n| (gradients[n].0, vec![start; gradients[n].1]));
+        let mut made: BTreeMap<_, _> = named.collect();
         let slices = made.iter_mut().map(|(name, to)| (*name, &mut to[..]));
         backward(slices.collect());
         made
@@ -35,11 +33,8 @@ fn assert_same_bits<E: AttentionReal>(
     }
     for subset in 0..(1 << gradients.len()) - 1 {
         for (name, gradient) in run(subset) {
-            let is_same = bits(&gradient) == bits(&all[name]);
-            assert!(
-                is_same,
-                "{what}: the gradient of {name} in the subset {subset:b}"
-            );
+            let what = format!("{what}: the gradient of {name} in the subset {subset:b}");
+            assert!(bits(&gradient) == bits(&all[name]), "{what}");
         }
     }
 }

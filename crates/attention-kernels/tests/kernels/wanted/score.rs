@@ -14,16 +14,11 @@ fn check<E: AttentionReal>(level: Level) {
             weight: &case.weight,
             mask: case.mask(),
         };
-        let mut random = Random::new(2);
-        let drawn: Vec<E> = (0..PAIRS * case.num_queries)
-            .map(|_| random.normal())
-            .collect();
+        let (mut random, pairs) = (Random::new(2), PAIRS * case.num_queries);
+        let drawn: Vec<E> = (0..pairs).map(|_| random.normal()).collect();
         let score_gradients = Rows::contiguous(&drawn, [BATCH, HEADS, case.num_queries, KEYS]);
-        let gradients = [
-            ("queries", LENS[0] * case.num_queries),
-            ("keys", LENS[1]),
-            ("weight", SIZE),
-        ];
+        let of_queries = ("queries", LENS[0] * case.num_queries);
+        let gradients = [of_queries, ("keys", LENS[1]), ("weight", SIZE)];
         assert_same_bits::<E>(&format!("{name}, {level:?}"), &gradients, |mut to| {
             let gradients = AdditiveScoreGradients {
                 queries: to.remove("queries"),

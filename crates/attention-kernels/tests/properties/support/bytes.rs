@@ -9,13 +9,9 @@ impl<'a> Bytes<'a> {
     }
 
     pub(super) fn next(&mut self) -> usize {
-        match self.0.split_first() {
-            Some((first, rest)) => {
-                self.0 = rest;
-                usize::from(*first)
-            }
-            None => 0,
-        }
+        self.0
+            .split_off_first()
+            .map_or(0, |first| usize::from(*first))
     }
 
     /// One of `choices`.

@@ -53,24 +53,17 @@ impl Case {
     pub(super) fn from_bytes(bytes: &[u8], kind: Kind) -> Self {
         let bytes = &mut Bytes::new(bytes);
         let sizes = Sizes::from_bytes(bytes);
-        let Sizes {
-            batch,
-            heads,
-            key_heads,
-            queries,
-            keys,
-            size,
-            value_size,
-        } = sizes;
+        let ([batch, heads, queries, keys], key_heads) = (sizes.scores(), sizes.key_heads);
+        let (size, value_size) = (sizes.size, sizes.value_size);
         let mask = OwnedMask::from_bytes(bytes, sizes.scores());
         let amplitude = bytes.one_of(&[1.0, 0.125, 4.0, 32.0]);
         let tensor = |bytes: &mut Bytes, [heads, rows, size]: [usize; 3], amplitude| {
             Tensor::from_bytes(bytes, [batch, heads, rows, size], amplitude)
         };
-        let queries = tensor(bytes, [heads, queries, size], amplitude);
-        let keys = tensor(bytes, [key_heads, keys, size], amplitude);
-        let values = tensor(bytes, [key_heads, sizes.keys, value_size], 1.0);
-        let context_gradient = tensor(bytes, [heads, sizes.queries, value_size], 1.0);
+        let of_queries = tensor(bytes, [heads, queries, size], amplitude);
+        let of_keys = tensor(bytes, [key_heads, keys, size], amplitude);
+        let values = tensor(bytes, [key_heads, keys, value_size], 1.0);
+        let context_gradient = tensor(bytes, [heads, queries, value_size], 1.0);
         let mut random = Random::new(bytes.next() as u64);
         let has_modifiers = kind != Kind::AdditiveScore;
         let mut bias = |bytes: &mut Bytes, rows: usize, size: usize| {
@@ -78,18 +71,14 @@ impl Case {
             let heads = heads.filter(|_| has_modifiers)?;
             let mut bias = tensor(bytes, [heads, rows, size], 2.0);
             if bytes.next() % 2 == 1 {
-                for element in &mut bias.data {
-                    if random.below(9) == 0 {
-                        *element = f64::NEG_INFINITY;
-                    }
-                }
+                let elements = bias.data.iter_mut().filter(|_| random.below(9) == 0);
+                elements.for_each(|element| *element = f64::NEG_INFINITY);
             }
             Some(bias)
         };
-        let bias_rows = bytes.one_of(&[1, sizes.queries]);
-        let pair_bias = bias(bytes, bias_rows, sizes.keys);
-        let distances = (sizes.queries + sizes.keys).saturating_sub(1);
-        let relative_bias = bias(bytes, 1, distances);
+        let bias_rows = bytes.one_of(&[1, queries]);
+        let pair_bias = bias(bytes, bias_rows, keys);
+        let relative_bias = bias(bytes, 1, (queries + keys).saturating_sub(1));
         let soft_cap = bytes.one_of(&[None, Some(0.5), Some(8.0)]);
         let largest_sink = bytes.one_of(&[None, Some(1.0), Some(30.0)]);
         let mut sink = |largest| match random.below(7) {
@@ -112,8 +101,8 @@ impl Case {
         Self {
             kind,
             sizes,
-            queries,
-            keys,
+            queries: of_queries,
+            keys: of_keys,
             values,
             soft_cap: soft_cap.filter(|_| has_modifiers),
             bias: pair_bias,
@@ -174,17 +163,12 @@ impl Case {
         let [_, heads, queries, keys] = self.sizes.scores();
         let attends = |at| self.mask.attends(at);
         let query = |[b, h, i, _]: [usize; 4]| (0..keys).any(|j| attends([b, h, i, j]));
-        let key = |b, j, is_of: &dyn Fn(usize) -> bool| {
-            let mut heads = (0..heads).filter(|head| is_of(*head));
+        let group = |[b, key_head, j, _]: [usize; 4]| {
+            let mut heads = (0..heads).filter(|head| self.sizes.key_head(*head) == key_head);
             heads.any(|h| (0..queries).any(|i| attends([b, h, i, j])))
         };
-        let group = |[b, key_head, j, _]: [usize; 4]| {
-            key(b, j, &|head| self.sizes.key_head(head) == key_head)
-        };
-        let attended: Vec<[usize; 4]> = (0..self.sizes.pairs())
-            .map(|at| self.sizes.pair(at))
-            .filter(|at| attends(*at))
-            .collect();
+        let pairs = (0..self.sizes.pairs()).map(|at| self.sizes.pair(at));
+        let attended: Vec<[usize; 4]> = pairs.filter(|at| attends(*at)).collect();
         let bias = self.bias.as_ref().map(|bias| {
             let read: BTreeSet<_> = attended.iter().map(|at| bias.broadcast(*at)).collect();
             bias.poisoned(|at| read.contains(&at))
@@ -210,21 +194,18 @@ impl Case {
 /// Without the elements, which are many.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Self {
-            kind,
-            sizes,
-            scale,
-            dropout,
-            mask,
-            soft_cap,
-            ..
-        } = self;
-        let [bias, relative_bias] =
-            [&self.bias, &self.relative_bias].map(|bias| bias.as_ref().map(|bias| bias.shape));
+        let (kind, sizes, scale, dropout) = (self.kind, self.sizes, self.scale, self.dropout);
         write!(
             f,
-            "{kind:?}, {sizes:?}, scale {scale}, {dropout:?}, {mask:?}, soft-cap {soft_cap:?}, \
-             bias {bias:?}, relative bias {relative_bias:?}, sinks {:?}",
+            "{kind:?}, {sizes:?}, scale {scale}, {dropout:?}, {:?}",
+            self.mask
+        )?;
+        let shape = |bias: &Option<Tensor>| bias.as_ref().map(|bias| bias.shape);
+        let [bias, relative_bias] = [&self.bias, &self.relative_bias].map(shape);
+        write!(f, ", soft-cap {:?}, bias {bias:?}", self.soft_cap)?;
+        write!(
+            f,
+            ", relative bias {relative_bias:?}, sinks {:?}",
             self.sinks
         )
     }

@@ -1,7 +1,6 @@
 //! Checks of every case.
 
-use attention_kernels::AttentionReal;
-use attention_kernels::HeadIndex;
+use attention_kernels::{AttentionReal, HeadIndex};
 use cpu_kernels::Level;
 
 use super::case::{Case, Kind};

@@ -19,7 +19,7 @@ pub(super) struct Rounded {
 }
 
 impl Rounded {
-    pub(super) fn new(value: f64, size: f64) -> Self {
+    pub(super) const fn new(value: f64, size: f64) -> Self {
         let rest = 0.0;
         Self { value, rest, size }
     }
@@ -50,11 +50,9 @@ impl Add for Rounded {
 
 impl AddAssign for Rounded {
     fn add_assign(&mut self, term: Self) {
-        let is_first = self.value == 0.0 && self.size == 0.0;
-        let size = if is_first {
-            term.size
-        } else {
-            self.size + term.size.max(term.wide().abs())
+        let size = match self.value == 0.0 && self.size == 0.0 {
+            true => term.size,
+            false => self.size + term.size.max(term.wide().abs()),
         };
         *self = self.plus(term, size);
     }
@@ -73,11 +71,11 @@ impl Neg for Rounded {
     type Output = Self;
 
     fn neg(self) -> Self {
-        let Self { value, rest, size } = self;
+        let (value, rest) = (-self.value, -self.rest);
         Self {
-            value: -value,
-            rest: -rest,
-            size,
+            value,
+            rest,
+            ..self
         }
     }
 }
@@ -125,21 +123,9 @@ impl PartialOrd for Rounded {
 }
 
 impl Real for Rounded {
-    const ZERO: Self = Self {
-        value: 0.0,
-        rest: 0.0,
-        size: 0.0,
-    };
-    const ONE: Self = Self {
-        value: 1.0,
-        rest: 0.0,
-        size: 0.0,
-    };
-    const MASKED: Self = Self {
-        value: f64::NEG_INFINITY,
-        rest: 0.0,
-        size: 0.0,
-    };
+    const ZERO: Self = Self::new(0.0, 0.0);
+    const ONE: Self = Self::new(1.0, 0.0);
+    const MASKED: Self = Self::new(f64::NEG_INFINITY, 0.0);
 
     fn of(x: f64) -> Self {
         Self::new(x, 0.0)
@@ -185,9 +171,12 @@ pub(super) fn assert_close<E: AttentionReal>(what: &str, found: &Found<E>, exact
             let (found, value) = (found.to_f64(), exact.wide());
             let error = (found - value).abs();
             let bound = ROUNDINGS * epsilon * exact.size + smallest;
+            let is_close = found == value || error <= bound;
+            let errors = || format!("error {error:e} above {bound:e}: {what}");
             assert!(
-                found == value || error <= bound,
-                "{name}[{at}]: {found:e}, not {value:e}: error {error:e} above {bound:e}: {what}"
+                is_close,
+                "{name}[{at}]: {found:e}, not {value:e}: {}",
+                errors()
             );
         }
     }
@@ -198,10 +187,8 @@ pub(super) fn assert_same<E: AttentionReal>(what: &str, found: &Found<E>, expect
     for ((name, found), (_, expected)) in found.iter().zip(expected) {
         assert_eq!(found.len(), expected.len(), "{name}: {what}");
         for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-            assert!(
-                found == expected,
-                "{name}[{at}]: {found}, not {expected}: {what}"
-            );
+            let text = || format!("{name}[{at}]: {found}, not {expected}: {what}");
+            assert!(found == expected, "{}", text());
         }
     }
 }

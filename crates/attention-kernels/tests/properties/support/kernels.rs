@@ -1,9 +1,9 @@
 //! The kernels.
 
-use attention_kernels::AttentionReal;
 use attention_kernels::{
     AdditiveScoreGradients, AdditiveScoreInputs, AttentionGradients, AttentionInputs,
-    AttentionOutputs, KeyValueGradients, LogSumExp, ModifierGradients, Rows, Score, ScoreModifiers,
+    AttentionOutputs, AttentionReal, KeyValueGradients, LogSumExp, ModifierGradients, Rows, Score,
+    ScoreModifiers,
 };
 use cpu_kernels::{Buffer, Level};
 
@@ -38,6 +38,7 @@ pub(super) fn terms(len: usize) -> Vec<LogSumExp> {
 
 impl<'a, E: AttentionReal> Inputs<'a, E> {
     pub(super) fn new(case: &'a Case, storage: Storage) -> Self {
+        let narrow = |elements: &[f64]| elements.iter().map(|x| E::from_f64(*x)).collect();
         Self {
             case,
             queries: case.queries.stored(storage),
@@ -45,13 +46,10 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
             values: case.values.stored(storage),
             bias: case.bias.as_ref().map(|bias| bias.stored(storage)),
             relative_bias: case.relative_bias.as_ref().map(|bias| bias.stored(storage)),
-            sinks: case
-                .sinks
-                .as_ref()
-                .map(|sinks| sinks.iter().map(|x| E::from_f64(*x)).collect()),
+            sinks: case.sinks.as_deref().map(narrow),
             context_gradient: case.context_gradient.stored(storage),
             score_gradient: case.score_gradient.stored(storage),
-            weight: case.weight.iter().map(|x| E::from_f64(*x)).collect(),
+            weight: narrow(&case.weight),
         }
     }
 
@@ -182,18 +180,16 @@ fn run_attention<E: AttentionReal>(
         context_gradient: gradient,
     };
     attention.backward(level, &outputs, gradients);
+    let [bias, relative_bias, sinks] = [bias, relative_bias, sinks].map(Option::unwrap_or_default);
     let mut found = vec![
         ("context", context),
         ("log-sum-exp", sums),
         ("gradient of queries", queries),
         ("gradient of keys", keys),
         ("gradient of values", values),
-        ("gradient of bias", bias.unwrap_or_default()),
-        (
-            "gradient of relative bias",
-            relative_bias.unwrap_or_default(),
-        ),
-        ("gradient of sinks", sinks.unwrap_or_default()),
+        ("gradient of bias", bias),
+        ("gradient of relative bias", relative_bias),
+        ("gradient of sinks", sinks),
     ];
     found.extend(weight.map(|weight| ("gradient of weight", weight)));
     found

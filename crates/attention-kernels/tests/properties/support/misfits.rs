@@ -2,10 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use attention_kernels::AttentionReal;
 use attention_kernels::{
-    AdditiveScoreGradients, AdditiveScoreInputs, AttentionInputs, Dropout, Mask, Rows,
-    masked_softmax,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionInputs, AttentionReal, Dropout, Mask,
+    Rows, masked_softmax,
 };
 use cpu_kernels::Level;
 
@@ -48,17 +47,11 @@ fn masks<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
         let [context, lse] = case.output_lens();
         let (mut context, mut lse) = (outputs(context), terms(lse));
         let mut scores = outputs(case.sizes.pairs());
+        let (mut score, mut attention) = (inputs.score(), inputs.attention());
+        (score.mask, attention.mask) = (mask, mask);
         assert_refused("a mask of another shape", case, || match case.kind {
-            Kind::AdditiveScore => AdditiveScoreInputs {
-                mask,
-                ..inputs.score()
-            }
-            .forward(level, &mut scores),
-            _ => AttentionInputs {
-                mask,
-                ..inputs.attention()
-            }
-            .forward(level, &mut context, &mut lse),
+            Kind::AdditiveScore => score.forward(level, &mut scores),
+            _ => attention.forward(level, &mut context, &mut lse),
         });
         assert_refused("a mask of another shape", case, || {
             let scores = case.score_gradient.view(&inputs.score_gradient);
@@ -78,11 +71,8 @@ fn views<E: AttentionReal>(case: &Case, level: Level) {
     if len > 0 {
         assert_refused("a tensor that ends before its last row", case, || {
             let [_, heads, queries, keys] = shape;
-            Rows::strided(
-                &elements[..len - 1],
-                shape,
-                [heads * queries * keys, queries * keys, keys],
-            );
+            let strides = [heads * queries * keys, queries * keys, keys];
+            Rows::strided(&elements[..len - 1], shape, strides);
         });
     }
     let flags = vec![true; len + 1];
@@ -109,8 +99,7 @@ fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let refused = |what, score: AdditiveScoreInputs<E>, len| {
         assert_refused(what, case, || score.forward(level, &mut outputs(len)));
     };
-    let longer = outputs(inputs.weight.len() + 1);
-    let weight = &longer;
+    let weight = &outputs(inputs.weight.len() + 1);
     let longer = AdditiveScoreInputs { weight, ..score };
     refused("a longer weight", longer, len);
     refused("more scores", score, len + 1);
@@ -150,10 +139,8 @@ fn attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let attention = inputs.attention();
     let lens = case.output_lens();
     let refused = |what, attention: AttentionInputs<E>, [context, lse]: [usize; 2]| {
-        let (mut context, mut lse) = (outputs(context), terms(lse));
-        assert_refused(what, case, || {
-            attention.forward(level, &mut context, &mut lse)
-        });
+        let forward = || attention.forward(level, &mut outputs(context), &mut terms(lse));
+        assert_refused(what, case, forward);
     };
     refused("a longer context", attention, [lens[0] + 1, lens[1]]);
     refused("a longer log-sum-exp", attention, [lens[0], lens[1] + 1]);
@@ -161,27 +148,21 @@ fn attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let [.., value_size] = attention.values.shape();
     let distances = (case.sizes.queries + keys).saturating_sub(1);
     type Change<E> = for<'a> fn(&mut AttentionInputs<'a, E>, Rows<'a, E>);
-    let changes: [(_, _, Change<E>); 4] = [
-        ("longer keys", [batch, heads, keys, size + 1], |of, rows| {
-            of.keys = rows
-        }),
-        (
-            "more values",
-            [batch, heads, keys + 1, value_size],
-            |of, rows| of.values = rows,
-        ),
-        ("a longer bias", [batch, 1, 1, keys + 1], |of, rows| {
-            of.modifiers.bias = Some(rows)
-        }),
-        (
-            "a longer relative bias",
-            [batch, 1, 1, distances + 1],
-            |of, rows| {
-                of.modifiers.relative_bias = Some(rows);
-            },
-        ),
+    let shapes = [
+        [batch, heads, keys, size + 1],
+        [batch, heads, keys + 1, value_size],
+        [batch, 1, 1, keys + 1],
+        [batch, 1, 1, distances + 1],
     ];
-    for (what, shape, change) in changes {
+    let changes: [(_, Change<E>); 4] = [
+        ("longer keys", |of, rows| of.keys = rows),
+        ("more values", |of, rows| of.values = rows),
+        ("a longer bias", |of, rows| of.modifiers.bias = Some(rows)),
+        ("a longer relative bias", |of, rows| {
+            of.modifiers.relative_bias = Some(rows)
+        }),
+    ];
+    for ((what, change), shape) in changes.into_iter().zip(shapes) {
         let elements = outputs(shape.iter().product());
         let mut changed = attention;
         change(&mut changed, Rows::contiguous(&elements, shape));

@@ -5,7 +5,6 @@ use attention_oracle::{Attention, Axes, Bias, Modifiers, Pairs, Real, Score};
 
 use super::case::{Case, Kind};
 use super::exact::{Exact, Rounded};
-use super::sizes::Sizes;
 use super::tensor::Tensor;
 
 pub(super) fn exact(elements: &[f64]) -> Vec<Rounded> {
@@ -14,20 +13,13 @@ pub(super) fn exact(elements: &[f64]) -> Vec<Rounded> {
 
 /// The results that the kernels must find.
 pub(super) fn solve(case: &Case) -> Exact {
-    let Sizes {
-        batch,
-        heads,
-        key_heads,
-        queries,
-        keys,
-        ..
-    } = case.sizes;
+    let sizes = case.sizes;
     let axes = Axes {
-        batch,
-        heads,
-        key_heads,
-        queries,
-        keys,
+        batch: sizes.batch,
+        heads: sizes.heads,
+        key_heads: sizes.key_heads,
+        queries: sizes.queries,
+        keys: sizes.keys,
     };
     let pairs = &Pairs::new(axes, |at| case.mask.attends(at));
     let in_order = |tensor: &Tensor| exact(&tensor.in_order());

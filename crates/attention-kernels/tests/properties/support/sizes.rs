@@ -45,11 +45,9 @@ impl Sizes {
             value_size,
         };
         while sizes.pairs() * (size + value_size + 1) > LARGEST {
-            let largest = [&mut sizes.batch, &mut sizes.heads, &mut sizes.queries]
-                .into_iter()
-                .max();
-            let axis = largest.filter(|size| **size > 1).unwrap_or(&mut sizes.keys);
-            *axis /= 2;
+            let axes = [&mut sizes.batch, &mut sizes.heads, &mut sizes.queries];
+            let largest = axes.into_iter().max().filter(|size| **size > 1);
+            *largest.unwrap_or(&mut sizes.keys) /= 2;
         }
         let heads = sizes.heads;
         let divisors = (1..=heads).rev().filter(|n| heads.is_multiple_of(*n));

@@ -1,7 +1,6 @@
 //! The masked softmax.
 
-use attention_kernels::AttentionReal;
-use attention_kernels::{Rows, masked_softmax, masked_softmax_backward};
+use attention_kernels::{AttentionReal, Rows, masked_softmax, masked_softmax_backward};
 use attention_oracle::{Attention, Axes, Bias, Modifiers, Pairs, Real, Score};
 use cpu_kernels::Level;
 
@@ -35,14 +34,11 @@ impl Case {
         let amplitude = bytes.one_of(&[1.0, 8.0, 100.0, 1e30]);
         let masked = bytes.next() % 2;
         let mut random = Random::new(bytes.next() as u64);
-        let scores = (0..shape.iter().product()).map(|_| {
-            if random.below(16) < masked {
-                f64::NEG_INFINITY
-            } else {
-                f64::from((random.element() * amplitude) as f32)
-            }
-        });
-        let scores: Vec<f64> = scores.collect();
+        let score = |_| match random.below(16) < masked {
+            true => f64::NEG_INFINITY,
+            false => f64::from((random.element() * amplitude) as f32),
+        };
+        let scores: Vec<f64> = (0..shape.iter().product()).map(score).collect();
         let gradient = scores.iter().map(|_| random.element()).collect();
         Self {
             shape,
@@ -93,27 +89,20 @@ impl Case {
     }
 
     /// By the kernels; what is masked holds `masked` if there is one.
-    fn run<E: AttentionReal>(
-        &self,
-        level: Level,
-        storage: Storage,
-        masked: Option<f64>,
-    ) -> Found<E> {
+    fn run<E: AttentionReal>(&self, on: Level, storage: Storage, masked: Option<f64>) -> Found<E> {
         let tensor = |elements: &[f64]| {
-            let element =
-                |(at, x): (usize, &f64)| masked.filter(|_| !self.is_attended(at)).unwrap_or(*x);
-            Tensor::contiguous(
-                self.shape,
-                elements.iter().enumerate().map(element).collect(),
-            )
+            let masked = |at| masked.filter(|_| !self.is_attended(at));
+            let elements = elements.iter().enumerate();
+            let data = elements.map(|(at, x)| masked(at).unwrap_or(*x)).collect();
+            Tensor::contiguous(self.shape, data)
         };
         let (scores, gradient) = (tensor(&self.scores), tensor(&self.gradient));
         let [mut weights, mut score_gradients] = [0; 2].map(|_: usize| outputs(scores.data.len()));
         let stored = scores.stored(storage);
-        masked_softmax(level, &self.mask.mask(), scores.view(&stored), &mut weights);
+        masked_softmax(on, &self.mask.mask(), scores.view(&stored), &mut weights);
         let rows = Rows::contiguous(&weights, self.shape);
         let stored = gradient.stored(storage);
-        masked_softmax_backward(level, rows, gradient.view(&stored), &mut score_gradients);
+        masked_softmax_backward(on, rows, gradient.view(&stored), &mut score_gradients);
         vec![("weights", weights), ("gradient", score_gradients)]
     }
 }

@@ -1,7 +1,6 @@
 //! Tensors with any strides, and their copies in order.
 
-use attention_kernels::AttentionReal;
-use attention_kernels::Rows;
+use attention_kernels::{AttentionReal, Rows};
 use cpu_kernels::Half;
 use half::{bf16, f16};
 
@@ -95,8 +94,8 @@ impl Tensor {
     /// Where each row starts.
     fn starts(&self) -> Vec<usize> {
         let [batch, heads, rows, _] = self.shape;
-        let places =
-            (0..batch * heads * rows).map(|at| [at / rows / heads, at / rows % heads, at % rows]);
+        let place = |at| [at / rows / heads, at / rows % heads, at % rows];
+        let places = (0..batch * heads * rows).map(place);
         places.map(|at| self.start(at)).collect()
     }
 
@@ -156,34 +155,21 @@ impl Tensor {
 
     /// A copy in order, its examples in the order `order`.
     pub(super) fn reordered(&self, order: &[usize]) -> Self {
-        let rows: Vec<&[f64]> = self
-            .starts()
-            .iter()
-            .map(|at| &self.data[*at..][..self.shape[3]])
-            .collect();
-        Self::contiguous(self.shape, reordered(&rows, order).concat())
+        Self::contiguous(self.shape, reordered(&self.in_order(), order))
     }
 
     /// The elements of all rows, one after the other.
     pub(super) fn in_order(&self) -> Vec<f64> {
-        let rows = self.starts().into_iter();
-        rows.flat_map(|start| self.data[start..][..self.shape[3]].to_vec())
-            .collect()
+        let row = |start: usize| self.data[start..][..self.shape[3]].to_vec();
+        self.starts().into_iter().flat_map(row).collect()
     }
 
     /// A copy with NaN, infinities and large elements wherever no element is for which `is_read` holds.
     pub(super) fn poisoned(&self, is_read: impl Fn([usize; 4]) -> bool) -> Self {
         let [batch, heads, rows, size] = self.shape;
         let mut poisoned = self.clone();
-        let poison = [
-            f64::NAN,
-            f64::INFINITY,
-            8.0,
-            f64::NEG_INFINITY,
-            -30.0,
-            1e30,
-            -12.0,
-        ];
+        let (nan, infinity) = (f64::NAN, f64::INFINITY);
+        let poison = [nan, infinity, 8.0, -infinity, -30.0, 1e30, -12.0];
         for (at, element) in poisoned.data.iter_mut().enumerate() {
             *element = poison[at % poison.len()];
         }
@@ -204,6 +190,6 @@ pub(super) fn reordered<T: Clone>(elements: &[T], order: &[usize]) -> Vec<T> {
     let len = elements.len() / order.len().max(1);
     let examples = order
         .iter()
-        .flat_map(|example| &elements[example * len..(example + 1) * len]);
+        .flat_map(|example| &elements[example * len..][..len]);
     examples.cloned().collect()
 }

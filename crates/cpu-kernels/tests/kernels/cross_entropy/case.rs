@@ -94,17 +94,14 @@ impl Case {
         }
     }
 
-    pub(crate) fn view<'a, E: LayerReal>(
-        &self,
-        inputs: &'a Inputs<E>,
-    ) -> CrossEntropyInputs<'a, E> {
+    pub(crate) fn view<'a, E: LayerReal>(&self, of: &'a Inputs<E>) -> CrossEntropyInputs<'a, E> {
         let input = [self.parts * self.rows, self.size / self.parts];
         CrossEntropyInputs {
-            input: Matrix::new(&inputs.input, input),
-            weight: Matrix::new(&inputs.weight, [self.size, self.classes]),
-            bias: self.has_bias.then_some(&inputs.bias),
-            targets: &inputs.targets,
-            factors: &inputs.factors,
+            input: Matrix::new(&of.input, input),
+            weight: Matrix::new(&of.weight, [self.size, self.classes]),
+            bias: self.has_bias.then_some(&of.bias),
+            targets: &of.targets,
+            factors: &of.factors,
             label_smoothing: self.label_smoothing,
         }
     }
@@ -126,9 +123,8 @@ impl Case {
             weight: wanted[1].then_some(weight),
             bias: wanted[2].then_some(bias),
         };
-        let loss = self.view(inputs).compute(level, &mut predictions, of);
         Results {
-            loss,
+            loss: self.view(inputs).compute(level, &mut predictions, of),
             predictions,
             gradients,
         }

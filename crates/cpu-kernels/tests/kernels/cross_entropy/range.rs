@@ -30,11 +30,10 @@ fn logits_at_the_ends_of_the_range<E: LayerReal>(largest: f64, tolerance: f64) {
         let below = above.map(|logit: f64| -logit);
         for logit in [&below[..], &[0.0], &above].concat() {
             let (loss, gradients) = of_logits::<E>(level, [logit; 3], 1);
-            let difference = (loss - 3_f64.ln()).abs();
-            assert!(difference < tolerance, "{level:?} {logit:e}: {loss}");
+            let what = format!("{level:?} {logit:e}");
+            assert!((loss - 3_f64.ln()).abs() < tolerance, "{what}: {loss}");
             for (gradient, expected) in gradients.iter().zip([1.0, -2.0, 1.0]) {
-                let is_near = (3.0 * gradient - expected).abs() < tolerance;
-                assert!(is_near, "{level:?} {logit:e}");
+                assert!((3.0 * gradient - expected).abs() < tolerance, "{what}");
             }
         }
         // Logits at both ends, as far as the type reaches.

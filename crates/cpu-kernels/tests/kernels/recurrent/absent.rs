@@ -49,12 +49,7 @@ fn gradients<E: LayerReal>(
     is_dense: bool,
 ) -> [Vec<u64>; 3] {
     let nan = |len: usize| vec![E::from_f64(f64::NAN); len];
-    let Case {
-        batch,
-        steps,
-        hidden_size: size,
-        ..
-    } = *case;
+    let (batch, steps, size) = (case.batch, case.steps, case.hidden_size);
     let units = batch * steps * size;
     // Any numbers of that shape.
     let of_last = |n: usize| &inputs.initial[n * batch * size..][..batch * size];
@@ -112,10 +107,8 @@ fn gradients<E: LayerReal>(
 #[test]
 fn what_is_absent_is_zero_and_the_last_is_added_to_the_last_step() {
     // The last case has several tasks, whatever the number of threads.
-    let large = [65, 2, 21];
-    for [batch, steps, hidden_size] in [[3, 1, 5], [3, 4, 5], large] {
-        let case = Case::SMALL.with_sizes(batch, steps, hidden_size);
-        for case in case.variants() {
+    for [batch, steps, hidden_size] in [[3, 1, 5], [3, 4, 5], [65, 2, 21]] {
+        for case in Case::SMALL.with_sizes(batch, steps, hidden_size).variants() {
             let mut inputs = case.inputs::<f32>(3);
             let last_step = if case.is_reversed { 0 } else { steps - 1 };
             inputs.initial[..4].fill(-0.0);
@@ -132,8 +125,7 @@ fn what_is_absent_is_zero_and_the_last_is_added_to_the_last_step() {
 
 #[test]
 fn without_a_step_the_last_state_is_the_initial_one() {
-    let case = Case::SMALL.with_steps(0);
-    for case in case.variants() {
+    for case in Case::SMALL.with_steps(0).variants() {
         let inputs = case.inputs::<f32>(3);
         for last in [false, true] {
             let given = Given::new(true, true, last);

@@ -42,26 +42,19 @@ impl Case {
 
     /// Both kinds in both directions, with lengths and without.
     pub(crate) fn variants(self) -> Vec<Self> {
-        let mut variants = Vec::new();
-        for kind in [Cell::Gru, Cell::Lstm] {
-            for is_reversed in [false, true] {
-                for has_lens in [false, true] {
-                    variants.push(Self {
-                        kind,
-                        is_reversed,
-                        has_lens,
-                        ..self
-                    });
-                }
-            }
-        }
-        variants
+        let variant = |n: usize| Self {
+            kind: [Cell::Gru, Cell::Lstm][n >> 2],
+            is_reversed: n >> 1 & 1 == 1,
+            has_lens: n & 1 == 1,
+            ..self
+        };
+        (0..8).map(variant).collect()
     }
 
     /// The first example has all steps, the last none.
     pub(crate) fn lens(&self) -> Option<Vec<usize>> {
-        let len =
-            |example: usize| self.steps - (example * self.steps).div_ceil(self.batch.max(2) - 1);
+        let others = self.batch.max(2) - 1;
+        let len = |example: usize| self.steps - (example * self.steps).div_ceil(others);
         self.has_lens.then(|| (0..self.batch).map(len).collect())
     }
 
@@ -72,19 +65,13 @@ impl Case {
 
     pub(crate) fn inputs<E: LayerReal>(&self, seed: u64) -> Inputs<E> {
         let mut random = Random::new(seed);
-        let Self {
-            kind,
-            batch,
-            steps,
-            hidden_size: size,
-            ..
-        } = *self;
+        let (kind, batch, steps, size) = (self.kind, self.batch, self.steps, self.hidden_size);
         let mut normal = |len: usize, [deviation, mean]: [f64; 2]| -> Vec<E> {
-            let element = |random: &mut Random| {
-                let element: E = random.normal();
-                E::from_f64(f64::from((element.to_f64() * deviation + mean) as f32))
+            let element = |_| {
+                let element = random.normal::<E>().to_f64() * deviation + mean;
+                E::from_f64(f64::from(element as f32))
             };
-            (0..len).map(|_| element(&mut random)).collect()
+            (0..len).map(element).collect()
         };
         let of_unit = 1.0 / (size.max(1) as f64).sqrt();
         Inputs {
@@ -200,12 +187,7 @@ pub(crate) fn kernels<E: LayerReal>(level: Level, case: &Case, inputs: &Inputs<E
             layer.forward(level, &inputs.gates, &mut unsaved);
             layer.forward_saving(level, &mut results.gates, &mut saved, &mut results.states);
             let gates = results.gates.clone();
-            let bits = |states: &[E]| -> Vec<u64> {
-                states
-                    .iter()
-                    .map(|state| state.to_f64().to_bits())
-                    .collect()
-            };
+            let bits = |of: &[E]| -> Vec<u64> { of.iter().map(|x| x.to_f64().to_bits()).collect() };
             assert!(bits(&unsaved) == bits(&results.states), "{case:?}");
             for _ in 0..2 {
                 packed.forward(level, &inputs.gates, &mut unsaved);

@@ -18,12 +18,8 @@ fn gradients_are_the_differences() {
         type Field = fn(&mut Inputs<f64>) -> &mut Vec<f64>;
         let fields: [(&str, &[f64], Field); 4] = [
             ("gates", &results.gates, |inputs| &mut inputs.gates),
-            ("weight", &results.hidden_weight, |inputs| {
-                &mut inputs.hidden_weight
-            }),
-            ("bias", &results.hidden_bias, |inputs| {
-                &mut inputs.hidden_bias
-            }),
+            ("weight", &results.hidden_weight, |i| &mut i.hidden_weight),
+            ("bias", &results.hidden_bias, |i| &mut i.hidden_bias),
             ("initial", &results.initial, |inputs| &mut inputs.initial),
         ];
         for (name, gradient, field) in fields {
@@ -34,11 +30,9 @@ fn gradients_are_the_differences() {
                     objective(&inputs)
                 };
                 let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-                assert!(
-                    (difference - gradient[at]).abs() < 1e-7 * (1.0 + difference.abs()),
-                    "{case:?}: {name} {at}: {} instead of {difference}",
-                    gradient[at]
-                );
+                let (what, got) = (format!("{case:?}: {name} {at}"), gradient[at]);
+                let is_close = (difference - got).abs() < 1e-7 * (1.0 + difference.abs());
+                assert!(is_close, "{what}: {got} instead of {difference}");
             }
         }
     }

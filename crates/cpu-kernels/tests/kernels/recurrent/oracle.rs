@@ -63,9 +63,8 @@ pub(crate) fn assert_precise<E: LayerReal + attention_oracle::Real>(
         let magnitude = oracle.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
         let allowed = error(plain) * if name == "states" { 2.0 } else { 3.0 };
         let error = error(got);
-        assert!(
-            error <= allowed.max(magnitude.max(1.0) * unit),
-            "{case:?}: {name}: error {error:e}, allowed {allowed:e}, magnitude {magnitude:e}"
-        );
+        let text = format!("error {error:e}, allowed {allowed:e}, magnitude {magnitude:e}");
+        let is_precise = error <= allowed.max(magnitude.max(1.0) * unit);
+        assert!(is_precise, "{case:?}: {name}: {text}");
     }
 }

@@ -31,20 +31,15 @@ fn the_state_stays_where_an_example_has_ended() {
         let inputs = case.inputs::<f32>(2);
         let results = kernels(Level::current(), &case, &inputs);
         let size = case.hidden_size;
-        for n in 0..case.kind.states() {
-            for example in 0..case.batch {
-                let first = n * case.batch + example;
-                let state =
-                    |step: usize| &results.states[(first * case.steps + step) * size..][..size];
-                let initial = &inputs.initial[first * size..][..size];
-                let len = case.len(example);
-                let held = match (case.is_reversed, len) {
-                    (true, _) | (_, 0) => initial,
-                    (false, len) => state(len - 1),
-                };
-                for step in len..case.steps {
-                    assert_eq!(state(step), held, "{case:?}");
-                }
+        for first in 0..case.kind.states() * case.batch {
+            let state = |step: usize| &results.states[(first * case.steps + step) * size..][..size];
+            let len = case.len(first % case.batch);
+            let held = match (case.is_reversed, len) {
+                (true, _) | (_, 0) => &inputs.initial[first * size..][..size],
+                (false, len) => state(len - 1),
+            };
+            for step in len..case.steps {
+                assert_eq!(state(step), held, "{case:?}");
             }
         }
     }

@@ -16,10 +16,8 @@ fn check(case: Case) {
 
 #[test]
 fn every_hidden_size_around_a_vector_and_a_panel() {
-    let sizes = vec![
-        1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 47, 48, 63, 64, 65, 127, 128, 129, 130,
-    ];
-    for hidden_size in sizes {
+    let vectors = [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 47, 48];
+    for hidden_size in vectors.into_iter().chain(63..=65).chain(127..=130) {
         check(Case::SMALL.with_hidden_size(hidden_size));
     }
 }
@@ -28,8 +26,7 @@ fn every_hidden_size_around_a_vector_and_a_panel() {
 fn every_batch_around_a_task() {
     // On two threads a task has between 8 and 64 examples.
     for batch in [1, 2, 8, 9, 15, 16, 17, 32, 33, 64, 65, 127, 128, 129] {
-        let case = Case::SMALL.with_batch(batch);
-        on_threads(2, || check(case));
+        on_threads(2, || check(Case::SMALL.with_batch(batch)));
     }
 }
 

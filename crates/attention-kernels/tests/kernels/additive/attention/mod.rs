@@ -40,31 +40,26 @@ impl Attention {
 /// Every kind of mask.
 fn masked(new: &dyn Fn() -> Case) -> Vec<(&'static str, Case)> {
     let [batch, heads, queries, keys, _] = new().sizes;
+    let of_examples =
+        |f: fn(usize, usize) -> [usize; 2]| new().with_intervals([batch, 1], |b, _| f(b, keys));
+    let causal = |_, q: usize| [0, (q + keys + 1).saturating_sub(queries)];
+    let flags = |[b, h, q, k]: [usize; 4]| (b + 2 * h + 3 * q + 5 * k) % 4 != 0;
+    let nothing = "an example that attends to nothing";
     vec![
         ("no mask", new()),
         (
             "lengths",
-            new().with_intervals([batch, 1], |b, _| [0, [keys / 3, keys - 1][b]]),
+            of_examples(|b, keys| [0, [keys / 3, keys - 1][b]]),
         ),
-        (
-            "an example that attends to nothing",
-            new().with_intervals([batch, 1], |b, _| [0, [0, keys][b]]),
-        ),
-        (
-            "causal",
-            new().with_intervals([1, queries], |_, q| {
-                [0, (q + keys + 1).saturating_sub(queries)]
-            }),
-        ),
+        (nothing, of_examples(|b, keys| [0, [0, keys][b]])),
+        ("causal", new().with_intervals([1, queries], causal)),
         (
             "the first keys masked",
-            new().with_intervals([batch, 1], |b, _| [keys / 2 + b, keys]),
+            of_examples(|b, keys| [keys / 2 + b, keys]),
         ),
         (
             "flags",
-            new().with_keep([batch, heads, queries, keys], |[b, h, q, k]| {
-                (b + 2 * h + 3 * q + 5 * k) % 4 != 0
-            }),
+            new().with_keep([batch, heads, queries, keys], flags),
         ),
     ]
 }
@@ -85,8 +80,7 @@ fn heads_that_share_keys() {
         for queries in [1, 3, 5, 19] {
             for (name, case) in masked(&|| Case::grouped([2, heads, queries, 37, 11], key_heads)) {
                 let mut attention = Attention::new(case, 13);
-                let what =
-                    format!("{heads} heads, {key_heads} key heads, {queries} queries, {name}");
+                let what = format!("{heads} by {key_heads} heads, {queries} queries, {name}");
                 attention.assert_precise(&what);
                 attention.dropout = Some(Dropout::new(0.3, 5));
                 attention.assert_precise(&format!("{what}, dropout"));
@@ -152,9 +146,8 @@ fn dropout_is_the_same_forward_and_backward() {
 #[test]
 fn padding_is_ignored() {
     for queries in [1, 3, 9] {
-        let clean =
-            Case::new([2, 1, queries, 21, 5]).with_intervals([2, 1], |b, _| [0, [0, 18][b]]);
-        let clean = Attention::new(clean, 3);
+        let case = Case::new([2, 1, queries, 21, 5]).with_intervals([2, 1], |b, _| [0, [0, 18][b]]);
+        let clean = Attention::new(case, 3);
         let mut poisoned = clean.clone();
         poisoned.case.keys[..21 * 5].fill(f64::NAN);
         poisoned.values[..21 * 3].fill(f64::NAN);
@@ -176,8 +169,8 @@ fn padding_is_ignored() {
 fn gradients_in_f64_are_differences() {
     const STEP: f64 = 1e-5;
     for queries in [2, 5] {
-        let case =
-            Case::new([1, 2, queries, 6, 3]).with_intervals([1, queries], |_, q| [q % 2, 6 - q]);
+        let case = Case::new([1, 2, queries, 6, 3]);
+        let case = case.with_intervals([1, queries], |_, q| [q % 2, 6 - q]);
         let mut attention = Attention::new(case, 2);
         if queries == 5 {
             attention = attention.with_modifiers(Modifiers::ALL);
@@ -211,10 +204,9 @@ fn gradients_in_f64_are_differences() {
                     let above = loss(&moved);
                     field(&mut moved)[at] -= 2.0 * STEP;
                     let difference = (above - loss(&moved)) / (2.0 * STEP);
-                    assert!(
-                        (difference - gradient).abs() < 1e-8,
-                        "{level:?}: {name}[{at}]: {gradient}, not {difference}"
-                    );
+                    let what = format!("{level:?}: {name}[{at}]");
+                    let is_close = (difference - gradient).abs() < 1e-8;
+                    assert!(is_close, "{what}: {gradient}, not {difference}");
                 }
             }
         }

@@ -21,8 +21,8 @@ impl Attention {
         let of_queries = |size| [batch, heads, num_queries, size];
         let of_keys = |size| [batch, case.key_heads, num_keys, size];
         let key_rows = Rows::contiguous(&keys, of_keys(units));
-        let packed =
-            packed.then(|| AdditiveScoreInputs::packed_keys(key_rows, mask, num_queries, level));
+        let packed_keys = || AdditiveScoreInputs::packed_keys(key_rows, mask, num_queries, level);
+        let packed = packed.then(packed_keys);
         let attention = AttentionInputs {
             queries: Rows::contiguous(&queries, of_queries(units)),
             keys: key_rows,
