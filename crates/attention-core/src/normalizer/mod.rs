@@ -65,7 +65,8 @@ pub enum Normalizer {
     /// (queries, keys, parameters of the score) get no gradient.
     Hardmax,
     /// The score, divided by the sum of the query's unmasked scores. For non-negative scores, such as those of a
-    /// [`KernelScore`](crate::score::KernelScore); a query whose scores are all 0 (or subnormal) has weights 0.
+    /// [`KernelScore`](crate::score::KernelScore); a query whose scores are all 0 (or subnormal) has weights 0. Scores
+    /// below `2e-31` (in f64 `4e-301`) get no gradient.
     SumNormalized,
 }
 
