@@ -66,7 +66,7 @@ pub enum Normalizer {
     Hardmax,
     /// The score, divided by the sum of the query's unmasked scores. For non-negative scores, such as those of a
     /// [`KernelScore`](crate::score::KernelScore); a query whose scores are all 0 (or subnormal) has weights 0. Scores
-    /// below `2e-31` (in f64 `4e-301`) get no gradient.
+    /// below `1.2e-35` (in f64 `2.3e-305`) get no gradient.
     SumNormalized,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let least = smallest_normal(scores.dtype());
     let constant = scores.clone().detach();
     let magnitude = constant.clone().abs();
-    let vanishing = magnitude.lower_elem(least * f64::from(1 << 24));
+    let vanishing = magnitude.lower_elem(least * 1024.0);
     let scores = scores.mask_where(vanishing, constant);
     // Weights do not depend on a factor on a row. Scaling the largest score to 1 keeps the square of the sum, which the
     // gradient has, from vanishing for rows far out on a kernel's tail.
