@@ -133,19 +133,23 @@ fn the_original_length_stands_within_nested_angles_and_beside_others() {
 /// Version 5.24 reads it beside the kinds of layers.
 #[test]
 fn truncate_of_nested_angles_stands_beside_them() {
-    let yarn = |truncate: Value, beside: Value| {
+    let yarn = |truncate: Value, beside: Option<Value>| {
         let mut all = nested(json!({
             "rope_type": "yarn", "rope_theta": 300.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5,
             "original_max_position_embeddings": 64, "truncate": truncate,
         }));
-        all["truncate"] = beside;
+        if let Some(beside) = beside {
+            all["truncate"] = beside;
+        }
         of_gemma3(json!({ "rope_parameters": all }))
     };
-    let truncated = yarn(json!(true), json!(true));
-    assert_same("within", &yarn(json!(false), Value::Null), &truncated);
-    let other = yarn(json!(false), json!(false));
+    let truncated = yarn(json!(true), Some(json!(true)));
+    assert_same("within", &yarn(json!(false), None), &truncated);
+    let other = yarn(json!(false), Some(json!(false)));
     assert_ne!(other, truncated);
-    assert_same("beside", &yarn(json!(true), json!(false)), &other);
+    for beside in [json!(false), Value::Null] {
+        assert_same("beside", &yarn(json!(true), Some(beside)), &other);
+    }
 }
 
 /// A `truncate` of null is false.
