@@ -147,10 +147,8 @@ impl<S: ScoringFunction> Attention<S> {
         let kernel = self.score.kernel();
         let mut options = self.options_of_kernel(queries, rows, sizes, &kernel, call)?;
         let score = fused_score(kernel, queries.dims()[3], call)?;
-        if self.reads_query_bias(score.is_dot(), call) {
-            let bias = self.score.query_bias(&queries.to_tensor());
-            bias.into_iter()
-                .for_each(|bias| options.to_mut().add_bias(bias));
+        if let Some(bias) = self.query_bias(|| queries.to_tensor(), score.is_dot(), call) {
+            options.to_mut().add_bias(bias);
         }
         score.runs(&options, queries).then_some((score, options))
     }
@@ -201,15 +199,21 @@ impl<S: ScoringFunction> Attention<S> {
         Some(options)
     }
 
-    /// Whether the weights of products depend on a term that is the same for all keys of a query.
-    fn reads_query_bias(&self, is_dot: bool, call: Call) -> bool {
+    /// The term of each query, if the weights depend on a term that is the same for all keys.
+    fn query_bias(
+        &self,
+        queries: impl FnOnce() -> Tensor<4>,
+        is_dot: bool,
+        call: Call,
+    ) -> Option<Tensor<4>> {
         let options = call.options;
         let is_softmax = self.normalizer == Normalizer::Softmax;
         let is_read = !is_softmax || options.has_sinks() || options.score_mod.is_some();
-        is_dot && is_read && !self.score.compares_as_given()
+        let counts = is_dot && is_read && !self.score.compares_as_given();
+        counts.then(|| self.score.query_bias(&queries())).flatten()
     }
 
-    /// The terms that a score adds to its products with extra keys, besides those of positions.
+    /// The terms of queries and keys that a score adds to its products with extra keys.
     fn bias_of_extra(
         &self,
         queries: &Tensor<4>,
@@ -219,11 +223,11 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Option<Tensor<4>> {
         let [_, heads, _, _] = queries.dims();
         let of_keys = self.score.key_bias(keys).map(|bias| per_head(bias, heads));
-        let of_queries = self
-            .reads_query_bias(is_dot, call)
-            .then(|| self.score.query_bias(queries));
-        let biases = [of_keys, of_queries.flatten()];
-        biases.into_iter().flatten().reduce(sum_of_biases)
+        let of_queries = self.query_bias(|| queries.clone(), is_dot, call);
+        [of_keys, of_queries]
+            .into_iter()
+            .flatten()
+            .reduce(sum_of_biases)
     }
 
     /// The term that the positions of queries and keys add to their scores; `None` without pairs.
@@ -287,10 +291,8 @@ impl<S: ScoringFunction> Attention<S> {
                 Tensor::empty(sizes.scores(), (&keys.device(), keys.dtype()))
             }
             Some(mut options) if by_products => {
-                if self.reads_query_bias(is_dot, call) {
-                    let bias = self.score.query_bias(&queries);
-                    bias.into_iter()
-                        .for_each(|bias| options.to_mut().add_bias(bias));
+                if let Some(bias) = self.query_bias(|| queries.clone(), is_dot, call) {
+                    options.to_mut().add_bias(bias);
                 }
                 let scores = scores_of(queries.clone(), keys, &rows.mask);
                 modify(NAME, scores, &options)

@@ -9,7 +9,8 @@ use super::sizes::Sizes;
 use crate::rank::Sequences;
 
 /// Keys and values with extra ones in front, `[batch or 1, key_heads, n, _]`, their sizes, and the options; only
-/// `bias`, `[batch or 1, heads or 1, queries or 1, n]`, is added to the scores of extra keys. All arguments were checked to fit.
+/// `bias`, `[batch or 1, heads or 1, queries or 1, n]`, is added to the scores of extra keys. All arguments were checked
+/// to fit.
 pub(crate) fn with_extra_keys(
     rows: &KeysAndValues,
     sizes: Sizes,

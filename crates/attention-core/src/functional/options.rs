@@ -22,8 +22,9 @@ pub struct AttentionOptions {
     pub mask: Mask,
     /// The factor on dot products; by default `1 / sqrt(size)`, in a module the score's own.
     pub scale: Option<f64>,
-    /// `cap` of `cap tanh(score / cap)`, above 0, and finite in f32 as its inverse is. In a module it caps dot products, additive or pairwise
-    /// scores before terms of positions are added; a score composed of tensor operations is capped as a whole.
+    /// `cap` of `cap tanh(score / cap)`, above 0, and finite in f32 as its inverse is. In a module it caps dot
+    /// products, additive or pairwise scores before terms of positions are added; a score composed of tensor operations
+    /// is capped as a whole.
     ///
     /// Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2.
     pub soft_cap: Option<f64>,
@@ -45,7 +46,8 @@ pub struct AttentionOptions {
     /// "gpt-oss-120b & gpt-oss-20b Model Card", section 2.2.
     pub sinks: Option<Tensor<1>>,
     /// Extra keys and values, `[batch or 1, key_heads, n, size]`, which every query attends to whatever the mask says;
-    /// neither bias applies to them, and scores of tensor operations that add terms of positions refuse them. The keys are as the score compares them. PyTorch's `bias_k` and `bias_v`.
+    /// neither bias applies to them, and scores of tensor operations that add terms of positions refuse them. The keys
+    /// are as the score compares them. PyTorch's `bias_k` and `bias_v`.
     pub extra_keys: Option<[Tensor<4>; 2]>,
     /// Whether there is one more key, whose score and value are 0: PyTorch's `add_zero_attn`. The returned weights are
     /// those of the other keys. No state dict records it: set it on a module by

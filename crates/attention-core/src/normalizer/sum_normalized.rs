@@ -19,8 +19,8 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let dtype = scores.dtype();
     let (scores, masked) = lower_masked(widened(scores), mask);
     let scores = scores.mask_fill(masked, 0.0);
-    // The gradient of scores that nearly vanish is 0: divided by them, a gradient from above may overflow, and their own
-    // derivatives may have underflowed.
+    // The gradient of scores that nearly vanish is 0: divided by them, a gradient from above may overflow, and their
+    // own derivatives may have underflowed.
     let least = smallest_normal(scores.dtype());
     let constant = scores.clone().detach();
     let magnitude = constant.clone().abs();

@@ -47,9 +47,9 @@ use crate::position::Positions;
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum ScoreKernel {
-    /// `scale q . k + key_bias(k) + query_bias(q)` and a [`PositionTerm`], in the fused dot-product attention, which stores neither
-    /// scores nor weights, even in training. (The steps of a decoder keep a row of each until their backward pass sums
-    /// all gradients at once.)
+    /// `scale q . k + key_bias(k) + query_bias(q)` and a [`PositionTerm`], in the fused dot-product attention, which
+    /// stores neither scores nor weights, even in training. (The steps of a decoder keep a row of each until their
+    /// backward pass sums all gradients at once.)
     Dot {
         /// The factor on the products; `1 / sqrt(size)` if `None`.
         scale: Option<f64>,
@@ -182,7 +182,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     }
 
     /// Whether queries and keys are compared as they are given: neither projection computes anything, nor do
-    /// [`key_bias`](Self::key_bias) and [`query_bias`](Self::query_bias), so [`Attention`](crate::Attention) need not call them.
+    /// [`key_bias`](Self::key_bias) and [`query_bias`](Self::query_bias), so [`Attention`](crate::Attention) need not
+    /// call them.
     fn compares_as_given(&self) -> bool {
         false
     }
@@ -226,9 +227,9 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     }
 
     /// The scores of all pairs of projected queries and keys; by default computed from [`kernel`](Self::kernel), the
-    /// biases and [`position_term`](Self::position_term). It is called if weights are requested, the normalizer is not softmax, no
-    /// kernel supports a [`ScoreKernel::Pairwise`], and always for [`ScoreKernel::Custom`]; calls with their own
-    /// soft-cap, scale or extra keys use `kernel`.
+    /// biases and [`position_term`](Self::position_term). It is called if weights are requested, the normalizer is not
+    /// softmax, no kernel supports a [`ScoreKernel::Pairwise`], and always for [`ScoreKernel::Custom`]; calls with their
+    /// own soft-cap, scale or extra keys use `kernel`.
     ///
     /// The mask is a hint: scores of masked pairs are ignored and need not be computed.
     ///

@@ -81,8 +81,8 @@ const LAYOUT: Layout = Layout {
 /// which diverge in training.
 ///
 /// `num_hidden_layers`, which older files have beside `encoder_layers`, must be the same number: version 5 of
-/// `transformers` reads it instead. Generated texts begin with `decoder_start_token_id` and end with `eos_token_id`. In an mBART they begin with the
-/// language.
+/// `transformers` reads it instead. Generated texts begin with `decoder_start_token_id` and end with `eos_token_id`. In
+/// an mBART they begin with the language.
 ///
 /// # Errors
 /// As [`hub`](super) describes.

@@ -77,7 +77,7 @@ pub(super) fn normalized(logits: Tensor<2>, normalize: &(dyn Fn(&mut [f64]) + Sy
     rows
 }
 
-/// Changes each row of so many columns.
+/// Changes each row, of `columns` elements.
 pub(super) fn each_row(rows: &mut [f64], columns: usize, change: &(dyn Fn(&mut [f64]) + Sync)) {
     let of_task = ELEMENTS_OF_TASK.div_ceil(columns.max(1));
     let by_row = rows.par_chunks_mut(columns.max(1));

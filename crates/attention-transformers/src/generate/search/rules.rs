@@ -19,7 +19,7 @@ pub enum EarlyStopping {
     Never,
 }
 
-/// The last change of a row of log-probabilities, after repetition; the number is that of the token, from 1 on.
+/// The last change of a row of log-probabilities, after repetition; the number counts the tokens, from 1 on.
 pub(in crate::generate) type Finish<'a> = dyn Fn(&mut [f64], usize) + Sync + 'a;
 
 /// The settings of a search, and its rules.
